@@ -10,7 +10,7 @@ from simulator.base.documents import Event
 from simulator.base.nested import toml_value
 from simulator.base.record import SCALARS, Record
 from simulator.base.sections import PARTS
-from simulator.results.analysis.axes import seed_text
+from simulator.results.analysis.axes import seed_words, seeds_of
 from simulator.results.analysis.clients import ClientResult
 from simulator.results.analysis.events import description as event_text
 from simulator.results.analysis.ledger import Divergence
@@ -142,7 +142,7 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         *_at_start(details),
         ("as before", _settings(details.as_before)),
         ("plugin", plugin["name"] if plugin else None),
-        ("seed", seed_text(config)),
+        ("seed", seed_words(*seeds_of(config))),
         ("environment", _settings(run.document["environment"])),
         ("checkpoints", kept),
         ("target" if config.get("until") else "reached", until_target(details.standing)),

@@ -30,9 +30,8 @@ Key = tuple[Any, ...]
 
 
 def axes(run: SessionData) -> dict[str, Any]:
-    """Every setting of a session under its dotted key, lists as tuples; a key alone for the method and the data set.
-
-    `session` and `study` are its own name and that of its first study.
+    """Every setting of a session under its dotted key, lists as tuples; 'method', 'dataset'; and the names of the
+    'session' and its first 'study'.
     """
     study = next(iter(run.studies), run.name.rpartition("/")[0])
     names = {"session": run.name, STUDY: study or None}
@@ -58,11 +57,6 @@ def seeds_of(config: Mapping[str, Any]) -> tuple[int, int, int]:
     return (data if former is None else former), init, training
 
 
-def seed_text(config: Mapping[str, Any]) -> str:
-    """The seed in words."""
-    return seed_words(*seeds_of(config))
-
-
 def seed_words(data: int, init: int, training: int) -> str:
     """'3', or 'data 0, init 1, training 3' if they differ."""
     return str(data) if data == init == training else f"data {data}, init {init}, training {training}"
@@ -75,9 +69,8 @@ def key_of(run: SessionData, by: Sequence[str]) -> Key:
 
 
 def checked(by: Sequence[str] | str, runs: Sequence[SessionData]) -> tuple[str, ...]:
-    """The axes, if every one is a setting of some session; raises ConfigError, naming the nearest there is.
-
-    Trials of a tuning study differ in their values, so no group has several of them: `trial` is an axis too.
+    """The axes, if every one is a setting of some session; raises ConfigError, naming the nearest there is. Trials of a
+    tuning study differ in their values, so `trial` is an axis too.
     """
     by = (by,) if isinstance(by, str) else tuple(by)
     known = dict.fromkeys(name for run in runs for name in axes(run))
@@ -91,18 +84,12 @@ def checked(by: Sequence[str] | str, runs: Sequence[SessionData]) -> tuple[str, 
 
 
 def varying(runs: Sequence[SessionData]) -> tuple[str, ...]:
-    """The settings besides the seed that not all sessions have alike, the method first.
-
-    A method's own settings count where they differ between sessions of that method; how fast sessions are computed
-    and what they keep does not.
+    """The settings besides the seed that not all sessions have alike, the method first. A method's own count where they
+    differ between its sessions; how fast sessions are computed and what they keep does not.
     """
     left_out = (*SEEDS, *_NAMES, *_SHORT.values())
     flat = [
-        {
-            name: value
-            for name, value in axes(run).items()
-            if not name.startswith(IDLE) and name not in left_out
-        }
+        {name: each for name, each in axes(run).items() if not name.startswith(IDLE) and name not in left_out}
         for run in runs
     ]
 
@@ -118,9 +105,8 @@ def varying(runs: Sequence[SessionData]) -> tuple[str, ...]:
 
 
 def groups(runs: Iterable[SessionData], by: Sequence[str]) -> dict[Key, list[SessionData]]:
-    """The sessions by their values on the axes, in the order in which the values first come.
-
-    By study, the session that several studies use is in the group of each.
+    """The sessions by their values on the axes, in the order in which the values first come. By study, a session that
+    several studies use is in the group of each.
     """
     found: dict[Key, list[SessionData]] = {}
     for run in runs:
@@ -143,14 +129,9 @@ def group_label(by: Sequence[str], key: Key) -> str:
 
 def spelled(value: Any) -> str:
     """A value of an axis in one cell."""
-    match value:
-        case None:
-            return "–"
-        case float():
-            return f"{value:g}"
-        case tuple() | list():
-            return "+".join(map(spelled, value)) or "none"
-    return escaped(str(value))
+    if isinstance(value, tuple | list):
+        return "+".join(map(spelled, value)) or "none"
+    return "–" if value is None else f"{value:g}" if isinstance(value, float) else escaped(str(value))
 
 
 def needs_clock(name: str) -> bool:
@@ -200,8 +181,6 @@ class MeanStd:
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean of paired differences, and its interval as that of `MeanStd`."""
-
     mean: float
     interval: tuple[float, float] | None
     pairs: int

@@ -1,9 +1,9 @@
 """What to know before comparing groups of sessions: settings that differ, and what papers printed for them."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import presets
 from simulator.base.nested import flattened, merged
@@ -26,11 +26,20 @@ from simulator.results.analysis.overview import Origins, origins
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.static_names import titles
 
+Said = TypeVar("Said", bound=Hashable)
 _IDLE = ("evaluation.batch_size", "evaluation.parts", "evaluation.classes", "training.on_divergence")
 _SECTIONS = ("data", "federation", "selection", "models", "training", "evaluation", "unseen", "wire")
 
 _WITHOUT_CLOCK = {"system.schedule": "synchronous", "system.availability": "always"}
 """The settings of a clock under which a run gives the bits of a run without one."""
+
+
+def alike(said: Iterable[tuple[str, Said]]) -> dict[Said, list[str]]:
+    """The labels of which the same is said, by what is said."""
+    found: dict[Said, list[str]] = {}
+    for label, each in said:
+        found.setdefault(each, []).append(label)
+    return found
 
 
 @dataclass(frozen=True)
@@ -61,31 +70,22 @@ def printed(runs: Sequence[SessionData]) -> tuple[Printed, ...]:
     preset = presets.load(str(name), profile)
     if any(run.config["method"]["name"] != preset.config.get("method", {}).get("name") for run in runs):
         return ()
-    found = dict.fromkeys(detail for run in runs for detail in _details(run, preset.config))
-    other = _words(tuple(found))
+    usual, found = flattened(merged(defaults(), preset.config)), dict[str, str]()
+    for run in runs:
+        known = flattened(run.config)
+        clock = [key for key, value in _WITHOUT_CLOCK.items() if known.get(key, value) != value]
+        found |= {f"{key} {_said(known[key])} (paper: not set)": key for key in clock if key not in usual}
+        found |= {
+            f"{key} {_said(known[key])} (paper: {_said(value)})": key
+            for key, value in usual.items()
+            if key in known and key not in (*_IDLE, *SEEDS) and _listed(known[key]) != _listed(value)
+        }
+    kinds = {"data set" if key == "data.dataset" else "settings" for key in found.values()}
+    other = f"other {' and '.join(sorted(kinds))}" if kinds else ""
     return tuple(
         Printed(None if each.accuracy is None else each.accuracy / 100, each.place, other, tuple(found))
         for each in preset.paper
     )
-
-
-def _details(run: SessionData, preset: dict[str, Any]) -> list[str]:
-    usual = flattened(merged(defaults(), preset))
-    known = flattened(run.config)
-    clock = [key for key, value in _WITHOUT_CLOCK.items() if known.get(key, value) != value]
-    return [f"{key} {_said(known[key])} (paper: not set)" for key in clock if key not in usual] + [
-        f"{key} {_said(known[key])} (paper: {_said(value)})"
-        for key, value in usual.items()
-        if key in known and key not in (*_IDLE, *SEEDS) and _listed(known[key]) != _listed(value)
-    ]
-
-
-def _words(details: tuple[str, ...]) -> str:
-    data = any(detail.startswith("data.dataset ") for detail in details)
-    settings = any(not detail.startswith("data.dataset ") for detail in details)
-    if data and settings:
-        return "other data set and settings"
-    return "other data set" if data else "other settings" if settings else ""
 
 
 @cache
@@ -134,15 +134,11 @@ def rows_differ(configs: Configs, by: Collection[str], groups: str = "Rows") -> 
     The axes `by` are left out, and so is a method's own setting unless groups of one method differ in it. A setting
     that an older session does not have counts as its default.
     """
-    found = differing(configs, by)
-    words = [f"{name}: {_values(values)}" for name, values in found.items()]
+    words = [f"{name}: {_values(values)}" for name, values in differing(configs, by).items()]
     more = f"; and {len(words) - _MOST} more settings" if len(words) > _MOST else ""
-    ranges = (
-        " Group by such a setting too to see each value."
-        if any(" values from " in w for w in words[:_MOST])
-        else ""
-    )
-    return [f"{groups} differ in {'; '.join(words[:_MOST])}{more}.{ranges}"] if words else []
+    ranges = any(" values from " in each for each in words[:_MOST])
+    advice = " Group by such a setting too to see each value." if ranges else ""
+    return [f"{groups} differ in {'; '.join(words[:_MOST])}{more}.{advice}"] if words else []
 
 
 def differing(configs: Configs, by: Collection[str]) -> dict[str, dict[str, tuple[Any, ...]]]:
@@ -161,7 +157,11 @@ def differing(configs: Configs, by: Collection[str]) -> dict[str, dict[str, tupl
             for label, each in flat.items()
             if (every := [one for one in each if not needs_clock(name) or one[CLOCK] != "none"])
         }
-        if _differ(name, flat, values):
+        of_methods: dict[object, set[tuple[Any, ...]]] = {}
+        for label, own in values.items():
+            method = name.startswith("method.") and _ordered(one.get("method") for one in flat[label])
+            of_methods.setdefault(method, set()).add(own)
+        if any(len(each) > 1 for each in of_methods.values()):
             found[name] = values
     return found
 
@@ -175,20 +175,18 @@ def listed(words: Sequence[str]) -> str:
 
 def divergences(groups: Iterable[tuple[str, Sequence[Divergence]]]) -> list[str]:
     """What to know of groups of sessions, by their labels: a sentence for all groups of which the same is true."""
-    found: dict[tuple[bool, str], list[str]] = {}
+    said = []
     for label, each in groups:
         all_of = Divergence.over(each)
         count = all_of.untrained or all_of.sessions
         some = f" {count} of {all_of.n} sessions" if all_of.n > 1 else ""
+        text = f"clients diverged{some and f' in{some}'} ({all_of}), and kept their models of before."
         if all_of.untrained:
             text = f"every client diverged in every round{some and f' of{some}'}, and kept its first model."
-            found.setdefault((True, text), []).append(label)
-        elif all_of:
-            text = f"clients diverged{some and f' in{some}'} ({all_of}), and kept their models of before."
-            found.setdefault((False, text), []).append(label)
+        said += [(label, (all_of.untrained > 0, text))] if all_of else []
     return [
         f"{listed(labels)}{(' have' if len(labels) > 1 else ' has') + ' no score' if failed else ''}: {text}"
-        for (failed, text), labels in found.items()
+        for (failed, text), labels in alike(said).items()
     ]
 
 
@@ -200,10 +198,9 @@ def unfinished(runs: Sequence[SessionData]) -> list[str]:
         if run.totals.rounds < run.rounds and run.state != "finished"  # a goal may end it before
     ]
     found = [f"Not finished: {listed(left)}."] if left else []
-    trials = any(run.trial is not None for run in runs)
-    return (
-        [*found, "Trials of a tuning study are not seeds, so each trial stands alone."] if trials else found
-    )
+    if any(run.trial is not None for run in runs):
+        found.append("Trials of a tuning study are not seeds, so each trial stands alone.")
+    return found
 
 
 Members = Mapping[str, Sequence[tuple[tuple[int, int, int], Origins]]]
@@ -220,13 +217,11 @@ def members(groups: Mapping[str, Sequence[SessionData]]) -> Members:
 
 def dependent(groups: Members) -> list[str]:
     """What sessions of one group share although their seeds differ, so that they are not independent."""
-    labels: dict[str, list[str]] = {}
-    for label, each in groups.items():
-        if len(each) > 1 and (shared := _shared(each)):
-            labels.setdefault(shared, []).append(label)
+    shared = alike((label, _shared(each)) for label, each in groups.items() if len(each) > 1)
     return [
-        f"Within {listed(named)}, {shared}. So the true spread is larger than ± says."
-        for shared, named in labels.items()
+        f"Within {listed(labels)}, {what}. So the true spread is larger than ± says."
+        for what, labels in shared.items()
+        if what
     ]
 
 
@@ -264,27 +259,25 @@ def titled(by: Sequence[str], key: Key) -> str:
 def caveats(runs: Sequence[SessionData], by: Sequence[str]) -> list[str]:
     """What to know of sessions that are drawn in groups: what diverged, which settings differ, and what is averaged."""
     found = {titled(by, key): group for key, group in groups(runs, by).items()}
-    between = rows_differ(
-        {label: [run.config for run in each] for label, each in found.items()}, by, "Groups"
-    )
-    diverged = divergences(
-        (label, [Divergence.of(run.totals) for run in each]) for label, each in found.items()
-    )
-    return [*diverged, *between, *averaged(found), *dependent(members(found)), *unfinished(runs)]
+    configs = {label: [run.config for run in each] for label, each in found.items()}
+    known = {label: [Divergence.of(run.totals) for run in each] for label, each in found.items()}
+    notes = [*divergences(known.items()), *rows_differ(configs, by, "Groups"), *averaged(found)]
+    return [*notes, *dependent(members(found)), *unfinished(runs)]
 
 
 def averaged(
     by_label: Mapping[str, Sequence[SessionData]], remedy: str = "Group by these to separate them."
 ) -> list[str]:
     """Which groups are means over several settings, and not over seeds alone."""
-    found: dict[str, list[str]] = {}
-    for label, runs in by_label.items():
-        differ = varying(runs)
-        if (number := len(groups(runs, differ))) > 1:
-            found.setdefault(f"a mean over {number} settings of {', '.join(differ)}", []).append(label)
+    said = [
+        (label, f"a mean over {number} settings of {', '.join(differ)}")
+        for label, runs in by_label.items()
+        for differ in [varying(runs)]
+        if (number := len(groups(runs, differ))) > 1
+    ]
     return [
         f"{listed(labels)} {'is' if len(labels) == 1 else 'are each'} {what}. {remedy}"
-        for what, labels in found.items()
+        for what, labels in alike(said).items()
     ]
 
 
@@ -305,25 +298,9 @@ def joined(notes: Iterable[Note]) -> list[str]:
     ]
 
 
-def _differ(
-    name: str, flat: Mapping[str, Sequence[Mapping[str, Any]]], values: Mapping[str, tuple[Any, ...]]
-) -> bool:
-    if not name.startswith("method."):
-        return len(set(values.values())) > 1
-    of_methods: dict[object, set[tuple[Any, ...]]] = {}
-    for label, every in flat.items():
-        of_methods.setdefault(_ordered(one.get("method") for one in every), set()).add(values[label])
-    return any(len(each) > 1 for each in of_methods.values())
-
-
 def _values(by_group: Mapping[str, tuple[Any, ...]]) -> str:
-    """'32 (fedgh), 64 (others)': each value with its groups, the most common one's as the others.
-
-    '5 values from 0.01 to 0.2' if these would be too many.
-    """
-    labels: dict[tuple[Any, ...], list[str]] = {}
-    for label, values in by_group.items():
-        labels.setdefault(values, []).append(label)
+    """'32 (fedgh), 64 (others)': each value with its groups; '5 values from 0.01 to 0.2' if these would be too many."""
+    labels = alike(by_group.items())
     most = max(labels, key=lambda values: len(labels[values]))
     ordered = sorted(labels, key=lambda values: tuple(map(_place, values)))
     if len(labels) > _FEW or any(len(labels[values]) > _FEW for values in labels if values != most):

@@ -11,6 +11,7 @@ import numpy as np
 
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened
+from simulator.base.record import SCALARS
 from simulator.base.units import seconds_of, span
 from simulator.results.analysis.axes import (
     SEEDS,
@@ -22,7 +23,7 @@ from simulator.results.analysis.axes import (
     groups,
     key_of,
     paired,
-    seed_text,
+    seed_words,
     seeds_of,
     spelled,
     varying,
@@ -51,9 +52,8 @@ _SEPARATE = "Group by these to separate them, or select the best on eval."
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """A session's best and last mean accuracy, and the cost of reaching a target. None: not measured, or no score.
-
-    best, last: up to a round, if one was given.
+    """A session's best and last mean accuracy, up to a round if one was given, and the cost of reaching a target.
+    None: not measured, or no score.
     """
 
     run: SessionData
@@ -66,9 +66,8 @@ class Standing:
 
 
 def standing(run: SessionData, target: float | None = None, upto: int | None = None) -> Standing:
-    """A session's standing towards a target accuracy (0…1), up to a round (None: the last).
-
-    target: None: its own `until`, or else the highest multiple of 0.05 that it reached.
+    """A session's standing towards a target accuracy (0…1), up to a round (None: the last). target None: its own
+    `until`, or else the highest multiple of 0.05 that it reached.
     """
     if target is None:
         target = float(run.config.get("until") or 0.0) or common_target([run])
@@ -96,9 +95,8 @@ def common_target(runs: Sequence[SessionData]) -> float:
 def differences(runs: Sequence[SessionData]) -> list[tuple[str, tuple[Any, ...]]]:
     """The settings that differ between runs, by dotted name, with each run's value. None: it has no such setting."""
     flat = [flattened(run.config) for run in runs]
-    rows = [
-        (name, tuple(one.get(name) for one in flat)) for name in dict.fromkeys(n for one in flat for n in one)
-    ]
+    names = dict.fromkeys(name for one in flat for name in one)
+    rows = [(name, tuple(one.get(name) for one in flat)) for name in names]
     return [row for row in rows if any(value != row[1][0] for value in row[1])]
 
 
@@ -155,15 +153,18 @@ def table(
     extras = [name for name in EXTRAS if any(name.startswith(each) for each in columns)]
     notes = _of_data(runs) + (unfinished(asked) if seconds is None else moved) + _switched(runs)
     found: dict[Key, tuple[str, list[SessionResult]]] = {}
-    of_groups = list[Note]()
+    of_groups, named = list[Note](), list[set[str]]()
     for key, group in groups(runs, wanted).items():
         outcomes = [outcome(run, target, select, last, extras) for run in group]
         chosen, outcomes, about = _point(group_label(wanted, key), outcomes, select)
         found[key] = chosen, outcomes
         of_groups += about
-    kept = {group_label(wanted, key): [each.run for each in outcomes] for key, (_, outcomes) in found.items()}
-    configs = {label: [run.config for run in each] for label, each in kept.items()}
-    differ = rows_differ(configs, (*wanted, *_named(runs, wanted, found)))
+        named.append(set(varying(group)) if chosen else set())
+    kept = {group_label(wanted, key): outcomes for key, (_, outcomes) in found.items()}
+    sessions = {label: [each.run for each in outcomes] for label, outcomes in kept.items()}
+    configs = {label: [run.config for run in each] for label, each in sessions.items()}
+    # A setting whose chosen value is shown in every row needs no note.
+    differ = rows_differ(configs, (*wanted, *(set.intersection(*named) if named else ())))
     if target is not None or any(EXTRAS[name][0] == "joules" for name in extras):
         differ += energy_differs(configs)
     baselines = _baselines(wanted, list(found), baseline)
@@ -171,13 +172,10 @@ def table(
     for key, (chosen, outcomes) in found.items():
         against = found[baselines[key]][1] if key in baselines and baselines[key] != key else []
         rows.append(_row(wanted, key, chosen, outcomes, against, select))
-    notes += [*joined(of_groups), *averaged(kept, _SEPARATE), *dependent(members(kept))]
-    diverged = divergences(
-        (group_label(wanted, key), [each.diverged for each in outcomes])
-        for key, (_, outcomes) in found.items()
-    )
+    notes += [*joined(of_groups), *averaged(sessions, _SEPARATE), *dependent(members(sessions))]
+    diverged = divergences((label, [each.diverged for each in outcomes]) for label, outcomes in kept.items())
     notes = list(dict.fromkeys([*diverged, *differ, *notes]))
-    made = Table(wanted, target, baseline, select, tuple(rows), tuple(notes), last, tuple(columns), seconds)
+    made = Table(wanted, tuple(rows), tuple(notes), target, baseline, select, last, tuple(columns), seconds)
     made.columns()  # raises for an unknown one
     return made
 
@@ -191,21 +189,22 @@ def outcome(
 ) -> SessionResult:
     """The results of a session. If every update diverged, it has only costs."""
     totals, diverged = run.totals, Divergence.of(run.totals)
-    if diverged.untrained:
-        totals = totals.without_scores()
+    if diverged.untrained:  # one that has learned nothing has no result
+        none = {each.column: np.full(totals.rounds, np.nan) for each in SCALARS if each.unit == "share"}
+        totals = replace(totals, arrays={**totals.arrays, **none})
     round = (best_round(totals["eval_accuracy"])[1] or None) if select else None
-    measured = np.flatnonzero(np.isfinite(totals["accuracy"]))
-    last = int(measured[-1]) + 1 if measured.size else None
-    at = round if select else last
+    mean, weighted = totals["accuracy"], totals["accuracy_weighted"]
+    measured = np.flatnonzero(np.isfinite(mean))
+    at = round if select else int(measured[-1]) + 1 if measured.size else None
     took = None if target is None else reached(totals, target)
     every = None if target is None else took or spent(totals)
     return SessionResult(
-        best=_at(totals["accuracy"], best_round(totals["accuracy"])[1] or None),
-        best_weighted=_at(totals["accuracy_weighted"], best_round(totals["accuracy_weighted"])[1] or None),
-        last=_mean_of_last(totals["accuracy"], last_rounds),
-        last_weighted=_mean_of_last(totals["accuracy_weighted"], last_rounds),
-        selected=_at(totals["accuracy"], round),
-        selected_weighted=_at(totals["accuracy_weighted"], round),
+        best=_at(mean, best_round(mean)[1] or None),
+        best_weighted=_at(weighted, best_round(weighted)[1] or None),
+        last=_mean_of_last(mean, last_rounds),
+        last_weighted=_mean_of_last(weighted, last_rounds),
+        selected=_at(mean, round),
+        selected_weighted=_at(weighted, round),
         worst=_at(totals["accuracy_min"], at),
         costs={
             name: None if every is None or math.isnan(every[cost]) else every[cost]
@@ -318,16 +317,12 @@ def _point(
     label: str, outcomes: list[SessionResult], select: Select | None
 ) -> tuple[str, list[SessionResult], list[Note]]:
     """The settings of a row in words, if there are several to choose from; their outcomes; and notes on the choice."""
-    runs = [each.run for each in outcomes]
-    differ = varying(runs)
+    differ = varying([each.run for each in outcomes])
     points: dict[Key, list[SessionResult]] = {}
     for each in outcomes:
         points.setdefault(key_of(each.run, differ), []).append(each)
-    if select and (
-        missing := [
-            each.run.name for each in outcomes if each.selected is None and not each.diverged.untrained
-        ]
-    ):
+    missing = [each.run.name for each in outcomes if each.selected is None and not each.diverged.untrained]
+    if select and missing:
         return "", outcomes, [(label, "not measured on eval", ", ".join(missing))]
     chosen, kept, notes = "", outcomes, list[Note]()
     if len(points) > 1 and select:
@@ -338,9 +333,9 @@ def _point(
         notes.append((label, f"of {len(points)} settings the best on eval", chosen))
     if len(points) == 1 or select:
         number = Counter(each.seeds for each in kept)
-        twice = {seed_text(each.run.config): each.seeds for each in kept if number[each.seeds] > 1}
-        if words := sorted(twice, key=lambda word: twice[word]):
-            notes.append((label, f"several sessions of seed {', '.join(words)}; nothing is paired", ""))
+        if twice := sorted(seeds for seeds in number if number[seeds] > 1):
+            words = ", ".join(seed_words(*seeds) for seeds in twice)
+            notes.append((label, f"several sessions of seed {words}; nothing is paired", ""))
     return chosen, kept, notes
 
 
@@ -370,17 +365,7 @@ def _baselines(by: Sequence[str], keys: Sequence[Key], baseline: str | None) -> 
         known = ", ".join(dict.fromkeys(spelled(key[place]) for key in keys))
         raise ConfigError(f"no group is the baseline '{baseline}': {by[place]} is one of {known}.")
     rest = {(*key[:place], *key[place + 1 :]): key for key in there}
-    found = {key: rest.get((*key[:place], *key[place + 1 :])) for key in keys}
-    return {key: other for key, other in found.items() if other is not None}
-
-
-def _named(
-    runs: Sequence[SessionData], by: Sequence[str], rows: Mapping[Key, tuple[str, list[SessionResult]]]
-) -> set[str]:
-    """The settings whose chosen value is shown in every row."""
-    if not all(chosen for chosen, _ in rows.values()):
-        return set()
-    return set.intersection(*(set(varying(group)) for group in groups(runs, by).values()))
+    return {key: rest[other] for key in keys if (other := (*key[:place], *key[place + 1 :])) in rest}
 
 
 def _of_data(runs: Sequence[SessionData]) -> list[str]:
@@ -392,9 +377,8 @@ def _of_data(runs: Sequence[SessionData]) -> list[str]:
         settings = ((name, known.get(name)) for name in ("federation.clients", "federation.unseen", *names))
         key = (seeds_of(run.config)[0], *settings)
         prints.setdefault(key, set()).add(str(run.document.get("data_fingerprint", "")))
-    if all(len(each) == 1 for each in prints.values()):
-        return []
-    return ["Sessions of one seed and the same data settings have different images or another partition."]
+    note = "Sessions of one seed and the same data settings have different images or another partition."
+    return [note] if any(len(each) > 1 for each in prints.values()) else []
 
 
 def _switched(runs: Sequence[SessionData]) -> list[str]:
@@ -429,10 +413,10 @@ def parsed_time(time: float | str) -> float:
 
 
 def upto_time(runs: Sequence[SessionData], seconds: float) -> tuple[list[SessionData], list[str]]:
-    """The sessions with only the rounds that had ended by this simulated time, and notes on those that are left out.
+    """The sessions with only the rounds that had ended by this simulated time, and notes on those that are left out:
+    those that end before, whose accuracy then nobody knows, and those whose first round ends later.
 
-    A session that ends before is left out, because nobody knows its accuracy at that time. So is one whose first round
-    ends later. Raises ConfigError if a session has no clock, or if no session is left.
+    Raises ConfigError if a session has no clock, or if no session is left.
     """
     found, short, late = list[SessionData](), list[str](), list[str]()
     for run in runs:
@@ -470,9 +454,8 @@ class Setting:
 
 
 def described(config: Mapping[str, Any], other: Mapping[str, Any] | None = None) -> list[Setting]:
-    """Every setting of either, those that differ first, otherwise in the order of the configuration.
-
-    other: the settings to compare with; None: nothing differs.
+    """Every setting of either, those that differ first, otherwise in the order of the configuration. other None:
+    nothing differs.
     """
     own = flattened(config)
     beside = own if other is None else flattened(other)

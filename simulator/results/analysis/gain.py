@@ -1,9 +1,5 @@
 """Who gains by federating: each client's accuracy less that of the same client under a baseline method.
 
-    found = gains(runs, by="method")          # paired with standalone
-    found.rows[0].gain.mean                   # mean over clients and seeds, 0…1
-    found.rows[0].benefit, found.rows[0].harm # shares of clients that gain, and that lose
-
 A session is paired with a session of the baseline if all settings agree that decide a client: its data, its first
 weights, and the model with which it is evaluated. So client 3 of one is client 3 of the other.
 """
@@ -11,7 +7,7 @@ weights, and the model with which it is evaluated. So client 3 of one is client 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -32,19 +28,17 @@ from simulator.results.analysis.axes import (
     checked,
     group_label,
     groups,
-    paired,
     seed_words,
     seeds_of,
     varying,
 )  # fmt: skip
-from simulator.results.analysis.caveats import defaults, listed
+from simulator.results.analysis.caveats import alike, defaults, listed
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.ledger import Divergence
 from simulator.results.analysis.run import Samples, SessionData
 from simulator.results.analysis.tabular import (
     Column,
     TextTable,
-    as_json,
     axis_columns,
     chosen_columns,
     points_with,
@@ -57,7 +51,6 @@ _DATA = "data_fingerprint"
 WORST = 0.1
 """The share of clients with the lowest gains: at least one client."""
 SIZES = ("fewest samples", "middle", "most samples")
-"""Thirds of the clients by their number of training samples."""
 ALPHA = 0.05
 EQUAL = 1e-12
 """Means over rounds that differ by less are equal: they differ by rounding alone."""
@@ -81,21 +74,23 @@ class SessionGain:
         """[k] the gains that are known, in order of clients."""
         return self.gains[np.isfinite(self.gains)]
 
-    @property
-    def mean(self) -> float:
-        """The mean over the clients."""
-        return math.fsum(self.known) / len(self.known)
-
-    @property
-    def worst(self) -> float:
-        """The mean over the tenth of the clients with the lowest gains."""
-        least = np.sort(self.known)[: max(1, math.ceil(WORST * len(self.known)))]
-        return math.fsum(least) / len(least)
+    def numbers(self) -> dict[str, float]:
+        """The means over clients by the names of `GainRow`: of all, of the worst tenth, and the shares above and below
+        0.
+        """
+        known = self.known
+        least = np.sort(known)[: max(1, math.ceil(WORST * len(known)))]
+        return {
+            "gain": math.fsum(known) / len(known),
+            "benefit": float((known > 0).mean()),
+            "harm": float((known < 0).mean()),
+            "worst": math.fsum(least) / len(least),
+        }
 
     def by_model(self) -> dict[str, float]:
         """The mean gain of the clients of each architecture, in order of clients."""
         models = np.array(self.run.models)
-        return self._means({name: models == name for name in dict.fromkeys(self.run.models)})
+        return self._means((name, np.flatnonzero(models == name)) for name in dict.fromkeys(self.run.models))
 
     def by_size(self) -> dict[str, float]:
         """The mean gain of each third of the clients by training samples; nothing where the session has no numbers."""
@@ -103,13 +98,12 @@ class SessionGain:
         if samples is None or len(samples.train) < len(SIZES):
             return {}
         thirds = np.array_split(np.argsort(samples.train.sum(axis=1), kind="stable"), len(SIZES))
-        clients = np.arange(len(samples.train))
-        return self._means({name: np.isin(clients, each) for name, each in zip(SIZES, thirds, strict=True)})
+        return self._means(zip(SIZES, thirds, strict=True))
 
-    def _means(self, members: Mapping[str, NDArray[np.bool_]]) -> dict[str, float]:
-        chosen = {name: self.gains[each] for name, each in members.items()}
-        known = {name: each[np.isfinite(each)] for name, each in chosen.items()}
-        return {name: math.fsum(each) / len(each) for name, each in known.items() if len(each)}
+    def _means(self, members: Iterable[tuple[str, NDArray[np.int_]]]) -> dict[str, float]:
+        chosen = ((name, self.gains[clients]) for name, clients in members)
+        known = ((name, each[np.isfinite(each)]) for name, each in chosen)
+        return {name: math.fsum(each) / len(each) for name, each in known if len(each)}
 
 
 @dataclass(frozen=True)
@@ -147,14 +141,15 @@ class GainTable(TextTable[GainRow]):
     `notes` are sentences that a reader must know; `chosen` are the columns to print, all for none.
     """
 
+    about = ("baseline", "last", "margin", "test", "corrected")
     by: tuple[str, ...]
+    rows: tuple[GainRow, ...]
+    notes: tuple[str, ...]
     baseline: str
     last: int
     margin: float | None
     test: Test | None
     corrected: bool
-    rows: tuple[GainRow, ...]
-    notes: tuple[str, ...]
     chosen: tuple[str, ...] = ()
 
     def columns(self) -> list[Column[GainRow]]:
@@ -163,10 +158,7 @@ class GainTable(TextTable[GainRow]):
             *axis_columns(self.by),
             Column("n", lambda row: str(len(row.sessions))),
             Column("clients", lambda row: str(row.clients)),
-            Column(
-                f"gain over {self.baseline}, pp",
-                lambda row: row.diverged.marked(points_with(row.gain.mean, row.gain.interval)),
-            ),
+            Column(f"gain over {self.baseline}, pp", _gain_text),
             Column("benefit, %", lambda row: f"{100 * row.benefit.mean:.0f}"),
             Column("harm, %", lambda row: f"{100 * row.harm.mean:.0f}"),
             Column("worst 10 %, pp", lambda row: points(row.worst.mean)),
@@ -176,51 +168,39 @@ class GainTable(TextTable[GainRow]):
             shown.append(Column(f"p ({self.test}{holm})", lambda row: _p(row.p)))
         if self.margin is not None:
             within = f"within {100 * self.margin:g} pp (TOST{holm})"
-            shown.append(Column(within, lambda row: equivalence(row.p_equivalent), False))
+            shown.append(Column(within, lambda row: _equivalence(row.p_equivalent), False))
         for field in ("models", "sizes"):
-            part = attrgetter(field)
-            for name in dict.fromkeys(name for row in self.rows for name in part(row)):
-                shown.append(
-                    Column(
-                        f"{name}, pp",
-                        lambda row, part=part, name=name: (  # type: ignore[misc]
-                            points(part(row)[name].mean) if name in part(row) else NONE
-                        ),
-                        expendable=True,
-                    )
-                )
+            for name in dict.fromkeys(name for row in self.rows for name in getattr(row, field)):
+                shown.append(Column(f"{name}, pp", partial(_part_text, field, name), expendable=True))
         return chosen_columns(shown, self.chosen)
 
     def remarks(self) -> list[str]:
         """What a reader must know to judge the numbers of the shown columns."""
         shown = " ".join(column.name for column in self.columns())
         of = "of the last round" if self.last == 1 else f"over the last {self.last} rounds"
-        pairs = min((row.unequal for row in self.rows), default=0)
-        explained = [
-            (
-                "benefit" in shown or "harm" in shown,
-                "benefit and harm are the shares of clients that gain and that lose, means over n sessions.",
-            ),
-            (
-                "worst 10 %" in shown,
-                "worst 10 %: the mean gain of the tenth of the clients with the lowest gains, at least one client.",
-            ),
-            (
-                self.has("["),
-                "[low, high] is the 95 % interval of the mean over n seeds (Student's t, paired).",
-            ),
-            (
-                any(name in shown for name in SIZES),
-                "fewest, middle, most samples: thirds of the clients by number of training samples.",
-            ),
-            (
-                "p (wilcoxon" in shown,
-                f"Wilcoxon's test ignores pairs of equal means. With {pairs} other{'s' * (pairs != 1)}, its smallest p "
-                f"value is {min(1.0, 2 / 2**pairs):g}.",
-            ),
+        found = [
+            *self.notes,
+            f"A gain is a client's test accuracy less its accuracy under {self.baseline}, {of}.",
         ]
-        about = f"A gain is a client's test accuracy less its accuracy under {self.baseline}, {of}."
-        return [*self.notes, about, *(sentence for needed, sentence in explained if needed)]
+        if "benefit" in shown or "harm" in shown:
+            found.append(
+                "benefit and harm are the shares of clients that gain and that lose, means over n sessions."
+            )
+        if "worst 10 %" in shown:
+            found.append(
+                "worst 10 %: the mean gain of the tenth of the clients with the lowest gains, at least one client."
+            )
+        if self.has("["):
+            found.append("[low, high] is the 95 % interval of the mean over n seeds (Student's t, paired).")
+        if any(name in shown for name in SIZES):
+            found.append("fewest, middle, most samples: thirds of the clients by number of training samples.")
+        if "p (wilcoxon" in shown:
+            pairs = min((row.unequal for row in self.rows), default=0)
+            found.append(
+                f"Wilcoxon's test ignores pairs of equal means. With {pairs} other{'s' * (pairs != 1)}, its smallest p "
+                f"value is {min(1.0, 2 / 2**pairs):g}."
+            )
+        return found
 
     def fields(self, row: GainRow) -> Iterator[tuple[str, Any]]:
         """All that a row has, by name; gains and shares 0…1."""
@@ -232,10 +212,6 @@ class GainTable(TextTable[GainRow]):
         rates = {"benefit": row.benefit, "harm": row.harm, "worst": row.worst}
         for name, value in {**rates, **row.models, **row.sizes}.items():
             yield from {name: value.mean, f"{name}_std": value.std}.items()
-
-    def to_json(self) -> dict[str, Any]:
-        """For programs: every number with its std and n; gains and shares 0…1."""
-        return as_json(self, "baseline", "last", "margin", "test", "corrected")
 
 
 def gains(
@@ -249,13 +225,7 @@ def gains(
     correct: bool = False,
     columns: Sequence[str] = (),
 ) -> GainTable:
-    """The gain of each group of sessions over a baseline method.
-
-    last: a client's accuracy is the mean over so many last rounds. margin: an accuracy, 0…1; also test whether the gain
-    is smaller than this (TOST). test: also test whether there is a gain. correct: correct p values for the number of
-    rows, by Holm. columns: those to print. Raises ConfigError for an unknown axis, column, or method, sessions without
-    a partner, and bad numbers.
-    """
+    """The gain of each group of sessions over a baseline method, as `htfl_sim.gains` has it."""
     if last < 1:
         raise ConfigError(f"`last={last}` is not a number of rounds. Use 1 or more.")
     if margin is not None and not 0 < margin < 1:
@@ -284,12 +254,13 @@ def gains(
         if not Divergence.over(every[key]).untrained  # a mean over the other sessions would hide the failure
     ]
     for name in ("p", "p_equivalent") if correct else ():
-        places = [place for place, row in enumerate(rows) if getattr(row, name) is not None]
-        for place, value in zip(places, holm([getattr(rows[place], name) for place in places]), strict=True):
-            changed: dict[str, Any] = {name: value}
-            rows[place] = replace(rows[place], **changed)
-    sentences = tuple(dict.fromkeys(notes))
-    made = GainTable(wanted, baseline, last, margin, test, correct, tuple(rows), sentences, tuple(columns))
+        corrected = iter(holm([p for row in rows if (p := getattr(row, name)) is not None]))
+        changes: list[dict[str, Any]] = [
+            {name: next(corrected)} if getattr(row, name) is not None else {} for row in rows
+        ]
+        rows = [replace(row, **change) for row, change in zip(rows, changes, strict=True)]
+    sentences, shown = tuple(dict.fromkeys(notes)), tuple(columns)
+    made = GainTable(wanted, tuple(rows), sentences, baseline, last, margin, test, correct, shown)
     made.columns()  # raises for an unknown one
     return made
 
@@ -306,7 +277,6 @@ def paired_sessions(
 
 
 def _without_score(failed: Sequence[SessionData]) -> list[str]:
-    """A sentence on sessions that have a partner, but no score."""
     why = "left out: every client diverged in every round, so there is no score."
     return [f"{_are([run.name for run in failed])} {why}"] if failed else []
 
@@ -324,7 +294,7 @@ def _pairs(
         )
     conditions = [(partner, condition(partner)) for partner in partners]
     found, failed = list[SessionGain](), list[SessionData]()
-    left_out, shorter = dict[str, list[str]](), dict[int, list[str]]()
+    left_out, shorter = list[tuple[str, str]](), list[tuple[str, int]]()
     for run in (run for run in runs if run.method != baseline):
         own, its = condition(run), list[tuple[SessionData, dict[str, Any]]]()
         for partner, known in conditions:
@@ -333,13 +303,10 @@ def _pairs(
             fork = parent is not None and parent["id"] == run.document.get("id")
             its.append((partner, known | ({"parent": own["parent"]} if fork else {})))
         matching = [partner for partner, known in its if known == own]
-        candidates = [
-            each for each in matching if training_settings(each) == training_settings(run)
-        ] or matching
+        alike_trained = [each for each in matching if training_settings(each) == training_settings(run)]
+        candidates = alike_trained or matching
         if not candidates:
-            closest = min(
-                (known for _, known in its), key=lambda each: sum(each[key] != own[key] for key in own)
-            )
+            _, closest = min(its, key=lambda each: sum(each[1][key] != own[key] for key in own))
             apart = _differing(own, closest, run.method, baseline)
             why = f"no session of {baseline} has its clients. The closest differs in {apart}"
         elif len(candidates) > 1:
@@ -354,16 +321,16 @@ def _pairs(
         else:
             found.append(one)
             if run.totals.rounds != candidates[0].totals.rounds:
-                shorter.setdefault(one.round, []).append(run.name)
+                shorter.append((run.name, one.round))
             continue
-        left_out.setdefault(why, []).append(run.name)
-    notes = [f"{_are(names)} left out: {why}." for why, names in left_out.items()]
+        left_out.append((run.name, why))
+    notes = [f"{_are(names)} left out: {why}." for why, names in alike(left_out).items()]
     if not found:
-        remedy = " Run both with the same values." if any("differs in" in why for why in left_out) else ""
+        remedy = " Run both with the same values." if any("differs in" in why for _, why in left_out) else ""
         notes = _without_score(failed) + notes
         reason = notes[0] + remedy if notes else f"All sessions are of {baseline}."
         raise ConfigError(f"No session has a partner of {baseline}. {reason}")
-    for round, names in shorter.items():
+    for round, names in alike(shorter).items():
         notes.append(f"{_are(names)} compared after round {round}, the last that both have.")
     return found, failed, notes
 
@@ -380,10 +347,11 @@ def _differing(own: Mapping[str, Any], other: Mapping[str, Any], method: str, ba
             return "none" if value is None else f"a session's round {value[1]}"
         return seed_words(*value) if key == "seed" else caveats.worded(value)
 
-    apart = [key for key in own if own[key] != other[key] and key != _DATA]
-    each = [
-        f"{key}: {words(key, own[key])} ({method}), {words(key, other[key])} ({baseline})" for key in apart
-    ]
+    each = (
+        f"{key}: {words(key, own[key])} ({method}), {words(key, other[key])} ({baseline})"
+        for key in own
+        if own[key] != other[key] and key != _DATA
+    )
     return "; ".join(each) or "its samples or their partition"
 
 
@@ -396,8 +364,7 @@ def final_accuracies(run: SessionData, round: int, last: int = 1) -> Array:
 
 def _gain(run: SessionData, baseline: SessionData, last: int) -> SessionGain | None:
     round = min(run.totals.rounds, baseline.totals.rounds)
-    both = [final_accuracies(each, round, last) for each in (run, baseline)]
-    gains = both[0] - both[1]
+    gains = final_accuracies(run, round, last) - final_accuracies(baseline, round, last)
     gains[np.abs(gains) < EQUAL] = 0.0
     found = SessionGain(run, baseline, round, gains)
     return found if len(found.known) else None
@@ -422,10 +389,8 @@ def _resolved(run: SessionData) -> dict[str, Any]:
 
 
 def evaluated(method: str) -> str:
-    """Which weights of a client's model a method evaluates by default: 'local', or 'aggregated' for received ones.
-
-    Methods that receive no weights of the model evaluate the client's own, also if they use what they receive next. A
-    method of the user's counts as 'local'.
+    """Which weights of a client's model a method evaluates by default: 'aggregated', received ones, or 'local'. Methods
+    that receive no weights of the model evaluate the client's own, and a method of the user's counts as 'local'.
     """
     if method not in declarations.modules():
         return "local"
@@ -459,18 +424,16 @@ def _row(
         names = dict.fromkeys(name for one in each for name in one)
         return {name: over_seeds(one[name] for one in each if name in one) for name in names}
 
-    means = [each.mean for each in group]
-    difference = paired(dict(enumerate(means)), dict.fromkeys(range(len(means)), 0.0))
-    assert difference is not None
+    numbers = [each.numbers() for each in group]
+    means = [each.pop("gain") for each in numbers]
+    gain = over_seeds(means)
     return GainRow(
         key=key,
         label=group_label(by, key),
         sessions=tuple(each.run.name for each in group),
         clients=max(len(each.known) for each in group),
-        gain=difference,
-        benefit=over_seeds(float((each.known > 0).mean()) for each in group),
-        harm=over_seeds(float((each.known < 0).mean()) for each in group),
-        worst=over_seeds(each.worst for each in group),
+        gain=Difference(gain.mean, gain.interval, gain.n),
+        **of_parts(numbers),
         models=of_parts([each.by_model() for each in group]),
         sizes=of_parts([each.by_size() for each in group]),
         unequal=sum(abs(mean) >= EQUAL for mean in means),
@@ -529,11 +492,17 @@ def holm(values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def equivalence(p: float | None) -> str:
-    """Whether a gain is smaller than the margin, in words."""
-    if p is None:
-        return NONE
-    return f"{'equivalent' if p < ALPHA else 'not shown'} (p = {_p(p)})"
+def _gain_text(row: GainRow) -> str:
+    return row.diverged.marked(points_with(row.gain.mean, row.gain.interval))
+
+
+def _part_text(field: str, name: str, row: GainRow) -> str:
+    part: Mapping[str, MeanStd] = getattr(row, field)
+    return points(part[name].mean) if name in part else NONE
+
+
+def _equivalence(p: float | None) -> str:
+    return NONE if p is None else f"{'equivalent' if p < ALPHA else 'not shown'} (p = {_p(p)})"
 
 
 def _p(p: float | None) -> str:

@@ -141,11 +141,6 @@ class Totals:
         known[: len(values)] = values
         return math.fsum(known) / len(known)
 
-    def without_scores(self) -> Self:
-        """The same without accuracies: those of a session that has learned nothing are no result."""
-        none = {each.column: np.full(self.rounds, np.nan) for each in NUMBERS if each.unit == "share"}
-        return replace(self, arrays={**self.arrays, **none})
-
     def upto(self, round: int) -> Self:
         """The first so many rounds, without a copy."""
         arrays = {column: values[:round] for column, values in self.arrays.items()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from operator import attrgetter
 from typing import Any, Generic, Literal, TypeVar
 
@@ -20,13 +21,12 @@ from simulator.base.units import (
     span,
 )
 from simulator.results.analysis.axes import Difference, Key, MeanStd, spelled
-from simulator.results.analysis.caveats import Printed, listed
+from simulator.results.analysis.caveats import Printed, alike, listed
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.ledger import NO_SCORE, Divergence
 from simulator.results.analysis.tabular import (
     Column,
     TextTable,
-    as_json,
     axis_columns,
     chosen_columns,
     decimals,
@@ -41,16 +41,15 @@ INTERVAL = "[low, high] is the 95 % interval of the mean difference over paired 
 STD = "± is the sample standard deviation (n − 1) over n sessions."
 
 
-def _heading(scalar: Scalar) -> str:
-    """The name of its column: 'training loss', 'FLOPs per round'."""
-    return scalar.title if scalar.compared == "last" else f"{scalar.title} {scalar.compared}"
-
-
-def _fold(scalar: Scalar) -> Callable[[Array], float]:
-    """What its column has of a session's rounds."""
+def _column(scalar: Scalar) -> tuple[str, tuple[str, Callable[[Array], float]]]:
+    """The name of its column, 'training loss', 'FLOPs per round', and what that has of a session's rounds."""
+    name = scalar.title if scalar.compared == "last" else f"{scalar.title} {scalar.compared}"
     if scalar.compared == "last" or scalar.since_start:
-        return lambda each: float(each[-1])
-    return lambda each: float(each.mean() if scalar.compared == "per round" else each.sum())
+        return name, (scalar.column, lambda each: float(each[-1]))
+    return name, (
+        scalar.column,
+        lambda each: float(each.mean() if scalar.compared == "per round" else each.sum()),
+    )
 
 
 EXTRAS: dict[str, tuple[str, Callable[[Array], float]]] = {
@@ -65,7 +64,7 @@ EXTRAS: dict[str, tuple[str, Callable[[Array], float]]] = {
     "used uplinks": ("used", lambda each: float(each.mean())),
     "wasted FLOPs": ("wasted", lambda each: float(each.sum())),
     "mean staleness": ("staleness", lambda each: float(each.mean())),
-} | {_heading(each): (each.column, _fold(each)) for each in SCALARS if each.compared}
+} | dict(_column(each) for each in SCALARS if each.compared)
 """Columns that are shown only if they are named: what they are of, and the number of a session.
 
 The area is the mean of the mean accuracies of all evaluated rounds. Those of clients are over the clients' final
@@ -139,12 +138,13 @@ _JSON = (
 class Table(TextTable[Row]):
     """Rows in the order in which the groups first come; `notes` are what must be known to read them, as sentences."""
 
+    about = ("target", "baseline", "select", "at_time")
     by: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
     target: float | None
     baseline: str | None
     select: Select | None
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...]
     last: int = 1
     """Rounds over whose mean `last` is."""
     chosen: tuple[str, ...] = ()
@@ -154,34 +154,21 @@ class Table(TextTable[Row]):
 
     def columns(self) -> list[Column[Row]]:
         """Those that it has something to say in, as they are printed."""
-        return chosen_columns(self._columns(), self.chosen, tuple(EXTRAS))
-
-    def _columns(self) -> list[Column[Row]]:
-        def accuracy(name: str, field: str, weighted: str, missing: str = NONE) -> list[Column[Row]]:
-            value: Callable[[Row], MeanStd | None] = attrgetter(field)
-            marked = field != "best"
-            return [
-                Column(
-                    name,
-                    lambda row: row.accuracy(value(row), missing) if marked else percent(value(row)),
-                    value=value,
-                ),
-                Column(weighted, lambda row: percent(getattr(row, f"{field}_weighted")), expendable=True),
-            ]
-
         found = axis_columns(self.by)
         if any(row.chosen for row in self.rows):
             found.append(Column("chosen on eval", lambda row: row.chosen or NONE, False))
         found.append(Column("n", lambda row: str(row.n)))
-        if self.select:
-            found += accuracy("selected on eval, %", "selected", "selected, weighted", "not measured")
         last = f"last {self.last} rounds" if self.last > 1 else "last"
         if self.at_time is not None:
             last = f"{last} by {span(self.at_time)}" if self.last > 1 else f"at {span(self.at_time)}"
-        found += accuracy(f"{last}, %", "last", "last, weighted")
-        found += accuracy("best on test, %", "best", "best, weighted")
+        chosen = {"selected": "selected on eval"} if self.select else {}
+        for field, heading in (chosen | {"last": last, "best": "best on test"}).items():
+            value: Callable[[Row], MeanStd | None] = attrgetter(field)
+            weighted: Callable[[Row], MeanStd | None] = attrgetter(f"{field}_weighted")
+            found.append(Column(f"{heading}, %", partial(_accuracy, field), value=value))
+            found.append(Column(f"{field}, weighted", partial(_percent, weighted), expendable=True))
         worst: Callable[[Row], MeanStd | None] = attrgetter("worst")
-        found.append(Column("worst client, %", lambda row: percent(row.worst), expendable=True, value=worst))
+        found.append(Column("worst client, %", partial(_percent, worst), expendable=True, value=worst))
         found += [
             Column(name, lambda row, name=name: decimals(row.own.get(name), 4))  # type: ignore[misc]
             for name in dict.fromkeys(name for row in self.rows for name in row.own)
@@ -199,7 +186,7 @@ class Table(TextTable[Row]):
         found += [_extra(name) for name in (self.rows[0].extras if self.rows else ())]
         if any(row.paper for row in self.rows):
             found.append(Column(PAPER, _paper, False))
-        return found
+        return chosen_columns(found, self.chosen, tuple(EXTRAS))
 
     def remarks(self) -> list[str]:
         """Its notes, how the experiment of a printed value differs, and what the signs in the shown columns mean."""
@@ -208,11 +195,9 @@ class Table(TextTable[Row]):
         return [*self.notes, *other, *(sentence for sign, sentence in signs.items() if self.has(sign))]
 
     def to_json(self) -> dict[str, Any]:
-        """For programs: every number with its std and n; accuracies 0…1."""
-        found = as_json(self, "target", "baseline", "select", "at_time")
-        return found | {
-            "rows": [{name: (row | row["costs"])[name] for name in _JSON} for row in found["rows"]]
-        }
+        found = super().to_json()
+        rows = [row | row["costs"] for row in found["rows"]]
+        return found | {"rows": [{name: row[name] for name in _JSON} for row in rows]}
 
     def fields(self, row: Row) -> Iterator[tuple[str, Any]]:
         """All that a row has, by name: its place on the axes, each number with its std, the difference."""
@@ -223,17 +208,13 @@ class Table(TextTable[Row]):
         for name, spread in [*numbers.items(), *row.costs.items(), *row.own.items(), *row.extras.items()]:
             yield name, spread.mean if spread else None
             yield f"{name}_std", spread.std if spread else None
-        change = row.difference
-        low, high = change.interval if change and change.interval else (None, None)
-        yield from zip(
-            ("difference", "difference_low", "difference_high"),
-            (change and change.mean, low, high),
-            strict=True,
-        )
-        yield "pairs", change.pairs if change else None
-        paper = row.paper[0] if row.paper else None
-        yield from {"paper": paper and paper.accuracy, "paper_place": paper and paper.place}.items()
-        yield "paper_other", paper and paper.other
+        change, paper = row.difference, row.paper[0] if row.paper else None
+        low, high = (change and change.interval) or (None, None)
+        yield from {
+            "difference": change and change.mean, "difference_low": low, "difference_high": high,
+            "pairs": change and change.pairs, "paper": paper and paper.accuracy,
+            "paper_place": paper and paper.place, "paper_other": paper and paper.other,
+        }.items()  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -256,16 +237,14 @@ class Pivot(TextTable[tuple[Row, ...]]):
         """The first axis, then a column for each value of the second."""
         first, second = self.table.by
         values = sorted(dict.fromkeys(row.key[1] for row in self.table.rows), key=_ordered)
-        shown: list[Column[tuple[Row, ...]]] = [Column(first, lambda rows: spelled(rows[0].key[0]), False)]
-        for value in values:
-            shown.append(
-                Column(
-                    f"{second.rpartition('.')[2]} {spelled(value)}, %",
-                    lambda rows, value=value: self._cell(rows, value),  # type: ignore[misc]
-                    value=lambda rows, value=value: self._of(rows, value),  # type: ignore[misc]
-                )
+        return [Column(first, lambda rows: spelled(rows[0].key[0]), False)] + [
+            Column(
+                f"{second.rpartition('.')[2]} {spelled(value)}, %",
+                partial(self._cell, value),
+                value=partial(self._of, value),
             )
-        return shown
+            for value in values
+        ]
 
     def remarks(self) -> list[str]:
         """What is in a cell, over how many sessions, and the table's own remarks."""
@@ -282,25 +261,21 @@ class Pivot(TextTable[tuple[Row, ...]]):
         """The value of the first axis, and each cell's mean, std, and n; accuracies 0…1."""
         yield self.table.by[0], row[0].key[0]
         for each in row:
-            value, name = self._of(row, each.key[1]), f"{self.table.by[1]}={spelled(each.key[1])}"
-            yield from {
-                name: value and value.mean,
-                f"{name}_std": value and value.std,
-                f"{name}_n": each.n,
-                f"{name}_diverged": each.diverged.sessions,
-            }.items()
+            value, name = self._of(each.key[1], row), f"{self.table.by[1]}={spelled(each.key[1])}"
+            yield from {name: value and value.mean, f"{name}_std": value and value.std}.items()
+            yield from {f"{name}_n": each.n, f"{name}_diverged": each.diverged.sessions}.items()
 
     def to_json(self) -> dict[str, Any]:
         """The table that it is made of."""
         return self.table.to_json()
 
-    def _of(self, rows: tuple[Row, ...], value: Any) -> MeanStd | None:
+    def _of(self, value: Any, rows: tuple[Row, ...]) -> MeanStd | None:
         found = next((row for row in rows if row.key[1] == value), None)
         return None if found is None else found.selected if self.table.select else found.last
 
-    def _cell(self, rows: tuple[Row, ...], value: Any) -> str:
+    def _cell(self, value: Any, rows: tuple[Row, ...]) -> str:
         found = next((row for row in rows if row.key[1] == value), None)
-        return NONE if found is None else found.accuracy(self._of(rows, value))
+        return NONE if found is None else found.accuracy(self._of(value, rows))
 
 
 def _ordered(value: Any) -> tuple[bool, float, str]:
@@ -310,7 +285,6 @@ def _ordered(value: Any) -> tuple[bool, float, str]:
 
 
 def _extra(name: str) -> Column[Row]:
-    """An extra column: an amount, or an accuracy in per cent."""
     kind, _ = EXTRAS[name]
     if kind == "staleness":
         return Column(name, lambda row: number(_mean(row.extras[name]), 2))
@@ -322,23 +296,27 @@ def _extra(name: str) -> Column[Row]:
 
 def _unlike_papers(rows: Sequence[Row]) -> list[str]:
     """In what rows are no experiments of papers. What several rows have alike is said once."""
-    labels: dict[str, list[str]] = {}
     places = {row.label: row.paper[0].place.split(", ") for row in rows if row.paper}
-    for row in rows:
-        for detail in row.paper[0].details if row.paper else ():
-            labels.setdefault(detail, []).append(row.label)
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for detail, each in labels.items():
-        alike.setdefault(tuple(each), []).append(detail)
+    labels = alike((row.label, each) for row in rows if row.paper for each in row.paper[0].details)
     found = []
-    for named, shared in alike.items():
+    for named, shared in alike((detail, tuple(each)) for detail, each in labels.items()).items():
         first, *others = (places[label] for label in named)
         place = ", ".join(word for word in first if all(word in other for other in others))
-        value = (
-            "are not comparable with printed values" if others else "is not comparable with the printed value"
-        )
+        value = "are not comparable with printed values"
+        value = value if others else "is not comparable with the printed value"
         found.append(f"{listed(named)} {value} ({place}): {', '.join(shared)}.")
     return found
+
+
+def _accuracy(field: str, row: Row) -> str:
+    value: MeanStd | None = getattr(row, field)
+    if field == "best":
+        return percent(value)
+    return row.accuracy(value, "not measured" if field == "selected" else NONE)
+
+
+def _percent(value: Callable[[Row], MeanStd | None], row: Row) -> str:
+    return percent(value(row))
 
 
 def _rounds(row: Row) -> str:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.units import NONE, cell, escaped, points
@@ -17,7 +17,7 @@ from simulator.results.analysis.static_names import titles
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Any)
 _LATEX = str.maketrans(
     {each: f"\\{each}" for each in "&%#_${}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -54,7 +54,11 @@ class Column(Generic[R]):
 class TextTable(ABC, Generic[R]):
     """What a table of rows needs to be written: its columns, its remarks, and the fields of a row."""
 
+    by: tuple[str, ...]
     rows: tuple[R, ...]
+    notes: tuple[str, ...]
+    about: ClassVar[tuple[str, ...]] = ()
+    """The other fields that `to_json` has."""
 
     @abstractmethod
     def columns(self) -> list[Column[R]]:
@@ -72,13 +76,18 @@ class TextTable(ABC, Generic[R]):
     def fields(self, row: R) -> Iterator[tuple[str, Any]]:
         """All that a row has, by name; accuracies 0…1."""
 
+    def to_json(self) -> dict[str, Any]:
+        """For programs: every number with its std and n; accuracies, gains, and shares 0…1."""
+        rows = [asdict(row) | {"key": dict(zip(self.by, row.key, strict=True))} for row in self.rows]
+        fields = {name: getattr(self, name) for name in self.about}
+        return {"by": list(self.by), **fields, "notes": list(self.notes), "rows": rows}
+
     def to_csv(self) -> str:
         """The fields as CSV, a line a row, empty where there is nothing."""
         text = io.StringIO()
         lines = [dict(self.fields(row)) for row in self.rows]
-        writer = csv.DictWriter(
-            text, list(dict.fromkeys(name for line in lines for name in line)), lineterminator="\n"
-        )
+        names = list(dict.fromkeys(name for line in lines for name in line))
+        writer = csv.DictWriter(text, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows({name: cell(value) for name, value in line.items()} for line in lines)
         return text.getvalue()
@@ -99,14 +108,11 @@ class TextTable(ABC, Generic[R]):
         """
         shown, names = self.columns(), titles()
         alignment = "".join("r" if column.numeric else "l" for column in shown)
-        marks = [_marks(column, self.rows) for column in shown]
+        marked = [(column, _marks(column, self.rows)) for column in shown]
         rows = [[_heading(column.name) for column in shown]]
         for place, row in enumerate(self.rows):
-            texts = [names.get(text, text) for text in (column.cell(row) for column in shown)]
-            each = zip(marks, texts, strict=True)
-            rows.append(
-                [mark.get(place, "{}").replace("{}", _in_latex(escaped(text))) for mark, text in each]
-            )
+            texts = [(column.cell(row), marks.get(place, "{}")) for column, marks in marked]
+            rows.append([mark.replace("{}", _in_latex(escaped(names.get(t, t)))) for t, mark in texts])
         head, *body = [" & ".join(cells) + r" \\" for cells in rows]
         lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", head, r"\midrule", *body]
         lines += [r"\bottomrule", r"\end{tabular}"]
@@ -137,21 +143,16 @@ def chosen_columns(
     A name is a heading, or its first words: 'last' is 'last, %'. Raises ConfigError for a name of no column, with all
     names there are; `extra` are those that come only if they are named.
     """
-    if not names:
-        return list(columns)
-    known = {column.name: column for column in columns}
-    found = []
+    known, found = {column.name: column for column in columns}, []
     for name in names:
-        fitting = [each for each in known if each == name] or [
-            each for each in known if each.startswith(name)
-        ]
+        fitting = [each for each in known if each == name or each.startswith(name)]
         if not fitting:
+            every = dict.fromkeys([*known, *extra])
             raise ConfigError(
-                f"There is no column '{name}'.{nearest(name, [*known, *extra])} The columns are: "
-                f"{'; '.join(dict.fromkeys([*known, *extra]))}."
+                f"There is no column '{name}'.{nearest(name, every)} The columns are: {'; '.join(every)}."
             )
-        found.append(known[fitting[0]])
-    return found
+        found.append(known[name if name in known else fitting[0]])
+    return found if names else list(columns)
 
 
 def axis_columns(by: Sequence[str]) -> list[Column[Any]]:
@@ -160,13 +161,6 @@ def axis_columns(by: Sequence[str]) -> list[Column[Any]]:
         Column(axis, lambda row, place=place: spelled(row.key[place]), False)  # type: ignore[misc]
         for place, axis in enumerate(by)
     ]
-
-
-def as_json(table: Any, *about: str) -> dict[str, Any]:
-    """The axes, these fields, the notes, and the rows of a table, whose rows have a key."""
-    rows = [asdict(row) | {"key": dict(zip(table.by, row.key, strict=True))} for row in table.rows]
-    fields = {name: getattr(table, name) for name in about}
-    return {"by": list(table.by), **fields, "notes": list(table.notes), "rows": rows}
 
 
 def percent(value: MeanStd | None, missing: str = NONE) -> str:
@@ -193,10 +187,8 @@ def _marks(column: Column[R], rows: Sequence[R]) -> dict[int, str]:
         return {}
     values = [(place, column.value(row)) for place, row in enumerate(rows)]
     ranked = sorted(((p, v) for p, v in values if v is not None), key=lambda each: -each[1].mean)
-    found = {}
-    for (place, value), (_, lower), mark in zip(
-        ranked, ranked[1:], (r"\textbf{{}}", r"\underline{{}}"), strict=False
-    ):
+    found, pairs = {}, zip(ranked, ranked[1:], (r"\textbf{{}}", r"\underline{{}}"), strict=False)
+    for (place, value), (_, lower), mark in pairs:
         above, below = value.interval, lower.interval
         if above is None or below is None or above[0] <= below[1]:
             break

@@ -7,8 +7,9 @@ this is negative. The rest contains interactions of seeds.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,7 +18,7 @@ from simulator.base.units import NONE
 from simulator.results.analysis.axes import Key, checked, group_label, groups, seeds_of, varying
 from simulator.results.analysis.caveats import unfinished
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.tabular import Column, TextTable, as_json, axis_columns
+from simulator.results.analysis.tabular import Column, TextTable, axis_columns
 
 PARTS = ("data", "init", "training")
 REST = "rest"
@@ -30,9 +31,8 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class VarianceRow:
-    """A group of `n` sessions: the variances that each seed and the rest contribute, of accuracies 0…1.
-
-    A part is None if its seed has one value. `rest` is None if a single seed varies.
+    """A group of `n` sessions: the variances that each seed and the rest contribute, of accuracies 0…1. A part is None
+    if its seed has one value, and `rest` if a single seed varies.
     """
 
     key: Key
@@ -46,7 +46,6 @@ class VarianceRow:
 
     @property
     def total(self) -> float:
-        """The sum of the parts."""
         return math.fsum(getattr(self, part) or 0.0 for part in (*PARTS, REST))
 
     def share(self, part: str) -> float | None:
@@ -57,29 +56,21 @@ class VarianceRow:
 
 @dataclass(frozen=True)
 class VarianceTable(TextTable[VarianceRow]):
-    """The variance over seeds for each group of sessions."""
-
     by: tuple[str, ...]
     rows: tuple[VarianceRow, ...]
     notes: tuple[str, ...] = ()
 
     def columns(self) -> list[Column[VarianceRow]]:
-        """The columns as printed."""
         return [
             *axis_columns(self.by),
             Column("n", lambda row: str(row.n)),
             Column("last, %", lambda row: f"{100 * row.mean:.2f}"),
             Column("std (pp)", lambda row: f"{100 * math.sqrt(row.total):.2f}"),
-            *(Column(f"{part}, %", _share(part)) for part in (*PARTS, REST)),
+            *(Column(f"{part}, %", partial(_share, part)) for part in (*PARTS, REST)),
         ]
 
     def remarks(self) -> list[str]:
-        """The sentences that explain the table."""
         return [*self.notes, ABOUT]
-
-    def to_json(self) -> dict[str, Any]:
-        """Every number as plain values; variances of accuracies 0…1."""
-        return as_json(self)
 
     def fields(self, row: VarianceRow) -> Iterator[tuple[str, Any]]:
         """The key, the mean, and each variance, of accuracies 0…1."""
@@ -106,7 +97,7 @@ def variances(runs: Sequence[SessionData], by: Sequence[str] | str = ()) -> Vari
 
 
 def decomposed(values: Mapping[tuple[int, int, int], float], label: str) -> dict[str, Any]:
-    """The mean, and the variance of each part and of the rest, of values by the seeds of data, init, and training."""
+    """The mean, and the variances of the parts and the rest, of values by the seeds of data, init, and training."""
     levels = [sorted({seeds[place] for seeds in values}) for place in range(len(PARTS))]
     if not any(len(each) > 1 for each in levels):
         raise ConfigError(f"{label} has one value of each seed, so nothing varies. {_CROSS}")
@@ -129,10 +120,11 @@ def decomposed(values: Mapping[tuple[int, int, int], float], label: str) -> dict
     freedom = n - 1 - sum(degrees for _, degrees in squares.values())
     left = max(total - math.fsum(each for each, _ in squares.values()), 0.0)
     rest = left / freedom if freedom else None
-    found: dict[str, float | None] = dict.fromkeys(PARTS)
-    for part, (sum_of_squares, degrees) in squares.items():
-        found[part] = max(sum_of_squares / degrees - (rest or 0.0), 0.0) * (degrees + 1) / n
-    return {"mean": mean, **found, REST: rest}
+    found = {
+        part: max(sum_of_squares / degrees - (rest or 0.0), 0.0) * (degrees + 1) / n
+        for part, (sum_of_squares, degrees) in squares.items()
+    }
+    return {"mean": mean, **dict.fromkeys(PARTS), **found, REST: rest}
 
 
 def _values(label: str, group: Sequence[SessionData]) -> dict[tuple[int, int, int], float]:
@@ -149,9 +141,6 @@ def _values(label: str, group: Sequence[SessionData]) -> dict[tuple[int, int, in
     return found
 
 
-def _share(part: str) -> Callable[[VarianceRow], str]:
-    def text(row: VarianceRow) -> str:
-        share = row.share(part)
-        return NONE if share is None else f"{100 * share:.1f}"
-
-    return text
+def _share(part: str, row: VarianceRow) -> str:
+    share = row.share(part)
+    return NONE if share is None else f"{100 * share:.1f}"

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from checkpoints import DiskError, SessionUnreadable
 from simulator.base.errors import HtflError
 from simulator.base.nested import flattened
-from simulator.results.analysis.axes import key_of, seed_text, spelled
+from simulator.results.analysis.axes import key_of, seed_words, seeds_of, spelled
 from simulator.results.analysis.comparison import differences
 from simulator.results.analysis.events import description, is_alarming
 from simulator.results.analysis.overview import Summary, tree
@@ -192,7 +192,7 @@ def gather(
             run.name,
             " → ".join(name for _, name in run.methods),
             spelled(run.config.get("data", {}).get("dataset")),
-            seed_text(run.config),
+            seed_words(*seeds_of(run.config)),
             run.state,
             f"{run.round} of {run.rounds}",
         )
