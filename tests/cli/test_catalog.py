@@ -36,30 +36,23 @@ def test_presets_as_json_are_all_presets_with_the_papers_numbers(cli: Cli) -> No
     assert listed["fedlora_htm5"]["paper"][0]["accuracy"] == 96.66
 
 
-def test_a_preset_is_shown_as_a_file_that_run_takes(cli: Cli) -> None:
+def test_a_preset_is_shown_as_a_file_that_run_takes_in_the_profile_asked_for(cli: Cli) -> None:
     page = cli("presets", "fedlora_htm5").out
     assert "# FedLoRA, Table 3, FedLoRA, N=10 C=100%, CIFAR-10: 96.66 %" in page
     shown = Config.read(tomllib.loads(page))
     assert shown == Config.read(presets.load("fedlora_htm5").config | {"preset": "fedlora_htm5"})
-
-
-def test_a_preset_is_shown_in_the_profile_asked_for_with_its_source(cli: Cli) -> None:
     page = cli("presets", "fedssa_htm5", "--profile=authors").out
     assert "# --profile authors: LipingYi/FedSSA@0c53d04" in page
-    shown = Config.read(tomllib.loads(page))
     named = {"preset": "fedssa_htm5", "profile": "authors"}
-    assert shown == Config.read(presets.load("fedssa_htm5", "authors").config | named)
+    expected = Config.read(presets.load("fedssa_htm5", "authors").config | named)
+    assert Config.read(tomllib.loads(page)) == expected
 
 
-PLAIN = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-)
+PLAIN = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
-    PLAIN | TEXT, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner), max_leaves=8
+    PLAIN | NUMBERS | TEXT, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner), max_leaves=8
 )
 
 
@@ -90,15 +83,11 @@ def test_methods_are_listed_with_their_needs_and_traffic(cli: Cli) -> None:
     assert all(any(line.startswith(name) for line in cli("methods").out.splitlines()) for name in listed)
 
 
-def test_a_method_is_shown_with_its_hyper_parameters(cli: Cli) -> None:
-    page = cli("methods", "fedlora").out
-    mu = next(line for line in page.splitlines() if line.startswith("mu "))
-    assert mu.split()[1] == "0.9" and "eq. 5" in mu
-    assert "(decomposed, direct)" in next(line for line in page.splitlines() if line.startswith("structure "))
-
-
-def test_a_method_is_shown_with_the_ranges_that_tuning_searches(cli: Cli) -> None:
-    ranges = cli("methods", "fedlora").out.partition("htfl-sim tune")[2]
+def test_a_method_is_shown_with_its_hyper_parameters_and_the_ranges_that_tuning_searches(cli: Cli) -> None:
+    page, _, ranges = cli("methods", "fedlora").out.partition("htfl-sim tune")
+    lines = {line.split()[0]: line for line in page.splitlines() if line}
+    assert lines["mu"].split()[1] == "0.9" and "eq. 5" in lines["mu"]
+    assert "(decomposed, direct)" in lines["structure"]
     found = {line.split()[0]: " ".join(line.split()[1:]) for line in ranges.splitlines()[1:] if line}
     assert found["training.lr"] == "log 0.001 … 0.3" and found["method.mu"] == "0.5 … 0.95"
     space = cli("methods", "fedlora", "--json").json()["space"]
@@ -122,9 +111,6 @@ def test_datasets_say_what_is_here(cli: Cli, tmp_path: Path) -> None:
     assert unknown["train"] is None and unknown["test"] is None
     [row] = [line for line in cli("datasets").out.splitlines() if "PAMAP2" in line]
     assert " Monitoring – – 12 27×256 " in " ".join(row.split())
-
-
-def test_checking_digits_finds_them_sound(cli: Cli) -> None:
     assert cli("data", "check", "digits", "--json").json() == {"name": "digits", "sound": True, "files": []}
     assert "sound" in cli("data", "fetch", "digits").out
 
@@ -132,10 +118,11 @@ def test_checking_digits_finds_them_sound(cli: Cli) -> None:
 def test_doctor_says_what_is_there_and_what_is_missing(cli: Cli, tmp_path: Path) -> None:
     found = {each["what"]: each for each in cli("doctor", "--json").json()}
     assert found["torch"]["status"] == found["sessions folder"]["status"] == "ok"
-    assert (
-        found["data cifar10"]["status"] == "missing"
-        and "data fetch cifar10" in found["data cifar10"]["detail"]
-    )
+    cifar10 = found["data cifar10"]
+    assert cifar10["status"] == "missing" and "data fetch cifar10" in cifar10["detail"]
+    (tmp_path / "file").write_text("")
+    listed = cli("doctor", "--json", "--sessions-dir", tmp_path / "file").json()
+    assert {each["what"]: each["status"] for each in listed}["sessions folder"] == "fault"
 
 
 @pytest.mark.parametrize(
@@ -159,14 +146,6 @@ def test_doctor_says_which_colours_the_terminal_offers(
     assert found["colours"].status == status and said in found["colours"].detail
     assert found["terminal"].status == "missing"  # 50 columns are too few
     assert found["terminal"].detail.startswith("50×40; the app needs 60×16")
-
-
-def test_doctor_finds_a_sessions_folder_that_cannot_be(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    found = {
-        each["what"]: each for each in cli("doctor", "--json", "--sessions-dir", tmp_path / "file").json()
-    }
-    assert found["sessions folder"]["status"] == "fault"
 
 
 PATIENTS = "age,city,id,patient,sick\n" + "".join(
@@ -238,11 +217,11 @@ def test_the_partition_of_a_preset_is_that_of_its_settings(cli: Cli) -> None:
     assert [len(classes) for classes in held] == [2, 2]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_clients_of_the_quickstart_have_enough_test_samples_to_be_judged(cli: Cli, seed: int) -> None:
-    rows = cli("partition", "quickstart", "--set", f"seed={seed}", "--json").json()
-    tested = [sum(row["test"] for row in rows if row["client"] == client) for client in range(10)]
-    assert sum(each >= 20 for each in tested) >= 8 and sum(tested) > 500  # of 1,797
+def test_clients_of_the_quickstart_have_enough_test_samples_to_be_judged(cli: Cli) -> None:
+    for seed in range(3):
+        rows = cli("partition", "quickstart", "--set", f"seed={seed}", "--json").json()
+        tested = [sum(row["test"] for row in rows if row["client"] == client) for client in range(10)]
+        assert sum(each >= 20 for each in tested) >= 8 and sum(tested) > 500  # of 1,797
 
 
 def test_a_setting_that_cannot_act_is_said_aloud_when_a_program_or_file_has_it() -> None:
@@ -250,12 +229,9 @@ def test_a_setting_that_cannot_act_is_said_aloud_when_a_program_or_file_has_it()
     assert [each.split(" =")[0] for each in idle(config)] == ["data.alpha"]
     assert idle(config.with_(data__partition="dirichlet")) == []
     assert idle(hs.preset("fedlora_htm5")) == []
-
-
-def test_a_key_that_only_an_event_reads_can_act() -> None:
     config = hs.preset(data__partition="iid", data__shards_per_client=1)
     assert [each.split(" =")[0] for each in idle(config)] == ["data.shards_per_client"]
-    divided = [{"round": 2, "event": "data", "partition": "shards"}]
+    divided = [{"round": 2, "event": "data", "partition": "shards"}]  # an event may read it
     assert idle(config.with_(federation__timeline=divided)) == []
 
 
@@ -283,14 +259,12 @@ def test_presets_are_listed_by_paper_method_and_data(cli: Cli) -> None:
     assert "fedgh_htm5" in page and "fedlora_htm5" not in page and "Of no paper" not in page
 
 
-def record(round: int, diverged: list[int]) -> dict[str, object]:
-    return {"round": round, "participants": [0, 1], "diverged": diverged}
-
-
 def test_a_run_in_which_every_client_diverged_says_so() -> None:
-    assert diverged([record(1, []), record(2, [])]) is None
-    assert "1 client in 1 round of 2" in str(diverged([record(1, [1]), record(2, [])]))
-    assert "every client in the last round, and in 1 of 2" in str(
-        diverged([record(1, []), record(2, [0, 1])])
-    )
-    assert "every client in every round" in str(diverged([record(1, [0, 1]), record(2, [0, 1])]))
+    def said(*rounds: list[int]) -> str:
+        records = [{"round": n, "participants": [0, 1], "diverged": each} for n, each in enumerate(rounds, 1)]
+        return str(diverged(records))
+
+    assert said([], []) == "None"
+    assert "1 client in 1 round of 2" in said([1], [])
+    assert "every client in the last round, and in 1 of 2" in said([], [0, 1])
+    assert "every client in every round" in said([0, 1], [0, 1])

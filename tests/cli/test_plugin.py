@@ -7,8 +7,9 @@ import pytest
 from checkpoints import SessionReader
 from simulator.methods import registry
 from simulator.sessions.steering import Signals
-from tests.cli.conftest import TINY, Cli
+from tests.cli.conftest import TINY, Cli, assert_refused
 from tests.cli.test_output import complete
+from tests.own import written
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "my_method.py"
 RUN = ("run", *TINY, "--rounds=2", "--method=median_head", "--session=mine")
@@ -22,11 +23,8 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = {
-        name: method
-        for name, method in registry._METHODS.items()
-        if ("method", name) not in registry._ORIGINS
-    }
+    ours = registry._ORIGINS
+    kept = {name: each for name, each in registry._METHODS.items() if ("method", name) not in ours}
     monkeypatch.setattr(registry, "_METHODS", kept)
     monkeypatch.setattr(registry, "_ORIGINS", {})
 
@@ -34,10 +32,8 @@ def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_plugins_method_runs_takes_settings_and_is_shown(cli: Cli, sessions: Path) -> None:
     result = cli(*RUN, "--plugin", EXAMPLE, "--set=method.rho=0.2")
     assert result.code == 0, result.err
-    assert SessionReader(sessions / "mine").document["config"]["method"] == {
-        "name": "median_head",
-        "rho": 0.2,
-    }
+    method = SessionReader(sessions / "mine").document["config"]["method"]
+    assert method == {"name": "median_head", "rho": 0.2}
     page = cli("show", "mine").out
     assert "median_head  rho=0.2" in page and "my_method.py" in page
 
@@ -49,11 +45,6 @@ def test_a_plugins_method_is_listed_with_the_others(cli: Cli) -> None:
     assert "ρ" in cli("methods", "median_head", "--plugin", EXAMPLE).out
 
 
-def test_without_its_plugin_the_method_is_unknown(cli: Cli) -> None:
-    result = cli(*RUN)
-    assert result.code == 2 and "unknown method 'median_head'" in result.err
-
-
 def test_a_stopped_session_names_the_plugin_to_resume_with(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Signals, "stop", "SIGTERM")
     stopped = cli(*RUN, "--plugin", EXAMPLE)
@@ -63,6 +54,7 @@ def test_a_stopped_session_names_the_plugin_to_resume_with(cli: Cli, monkeypatch
 def test_a_resume_needs_the_same_plugin(cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli(*RUN, "--plugin", EXAMPLE).code == 0
     another_process(monkeypatch)
+    assert_refused(cli(*RUN), 2, "unknown method 'median_head'")
     missing = cli("resume", "mine")
     assert missing.code == 4 and "Add --plugin my_method.py" in missing.err
     changed = sessions / "changed.py"
@@ -74,18 +66,15 @@ def test_a_resume_needs_the_same_plugin(cli: Cli, sessions: Path, monkeypatch: p
     assert same.code == 0 and "is finished" in same.err
 
 
-@pytest.mark.parametrize(("source", "fault"), [(None, "cannot read the plugin"), ("1 / 0", "failed, line 1")])
-def test_a_bad_plugin_is_bad_usage(cli: Cli, tmp_path: Path, source: str | None, fault: str) -> None:
-    path = tmp_path / "bad.py"
-    if source:
-        path.write_text(source, encoding="utf-8")
-    result = cli(*RUN, "--plugin", path)
-    assert result.code == 2 and fault in result.err and "Traceback" not in result.err
+def test_a_bad_plugin_is_bad_usage(cli: Cli, tmp_path: Path) -> None:
+    written(tmp_path, "bad.py", "1 / 0")
+    for name, fault in (("gone.py", "cannot read the plugin"), ("bad.py", "failed, line 1")):
+        assert_refused(cli(*RUN, "--plugin", name), 2, fault)
 
 
 def test_the_shell_is_offered_the_plugins_methods_without_running_it(tmp_path: Path) -> None:
-    plugin = tmp_path / "mine.py"
-    plugin.write_text('raise SystemExit\n@register("fed_of_mine")\nclass Mine: ...\n', encoding="utf-8")
+    source = 'raise SystemExit\n@register("fed_of_mine")\nclass Mine: ...\n'
+    plugin = written(tmp_path, "mine.py", source)
     assert complete(f"htfl-sim run --plugin {plugin} --method fed_of") == ["fed_of_mine"]
     assert complete("htfl-sim run --plugin /none.py --method standal") == ["standalone"]
 
@@ -105,10 +94,7 @@ def test_a_method_is_checked_against_what_every_method_promises(cli: Cli, tmp_pa
     assert all(each["kept"] for each in good.json()["promises"])
 
 
-def test_a_method_that_breaks_a_promise_is_told_how(cli: Cli, tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(
-        """
+BREAKS = """
 import numpy as np
 from simulator.methods import Aggregated, Card, Method, register
 
@@ -118,9 +104,11 @@ class Mine(Method):
 
     def aggregate(self, round, server, uplinks):
         return Aggregated({}, {"drawn": np.random.rand()})
-""",
-        encoding="utf-8",
-    )
+"""
+
+
+def test_a_method_that_breaks_a_promise_is_told_how(cli: Cli, tmp_path: Path) -> None:
+    file = written(tmp_path, "mine.py", BREAKS)
     result = cli("methods", "mine", "--plugin", file, "--check")
     assert result.code == 2
     assert "BROKEN  the same seed gives the same bits" in result.out

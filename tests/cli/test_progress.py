@@ -113,7 +113,7 @@ def test_fetching_draws_the_bytes_that_came(monkeypatch: pytest.MonkeyPatch) -> 
     assert "19.6 MiB of 39.1 MiB" in screen.getvalue()
 
 
-def test_a_signal_is_acknowledged_once() -> None:
+def test_a_signal_or_the_command_stop_is_acknowledged_once() -> None:
     said: list[str] = []
     heard: list[str] = []
     observer = progress.Stopping(lambda: heard[0] if heard else None, said.append)
@@ -122,24 +122,19 @@ def test_a_signal_is_acknowledged_once() -> None:
     heard.append("SIGINT")
     observer(ClientTrained(5, 0, 1, 1, 0.7))
     observer(EvaluationStarted(5, 1))
-    assert len(said) == 1 and said[0].startswith("SIGINT: the clients at work finish")
-
-
-def test_a_stop_by_command_is_told_as_a_signal_is() -> None:
-    said: list[str] = []
-    observer = progress.Stopping(lambda: None, said.append)
+    by_command = progress.Stopping(lambda: None, said.append)
     for state in ("pausing", "paused", "stopping", "running"):
-        observer(StateChanged(state, 4))
-    assert len(said) == 1 and said[0].startswith("stop: the clients at work finish")
+        by_command(StateChanged(state, 4))
+    assert [each.split(" finish")[0] for each in said] == [
+        "SIGINT: the clients at work",
+        "stop: the clients at work",
+    ]
 
 
 def test_a_pause_is_told_when_asked_when_it_holds_and_when_it_ends() -> None:
     said = lines(StateChanged("pausing", 4), StateChanged("paused", 4), StateChanged("running", 4))
     assert [line.split(":")[0] for line in said] == ["pausing", "paused after round 4", "training continues"]
-
-
-def test_a_run_that_stops_is_not_said_to_go_on() -> None:
-    assert lines(StateChanged("stopping", 4), StateChanged("running", 4)) == []
+    assert lines(StateChanged("stopping", 4), StateChanged("running", 4)) == []  # it stops
 
 
 def test_a_switch_is_one_line_and_the_rounds_it_asks_for_are_counted_from_then_on() -> None:
@@ -150,11 +145,8 @@ def test_a_switch_is_one_line_and_the_rounds_it_asks_for_are_counted_from_then_o
     )
     assert said[0] == "from round 5 on: fedlora → fedssa (rounds 20 → 30; takes over head)"
     assert said[1].startswith("round 5/30 ")
-
-
-def test_other_settings_of_the_same_method_name_it_once() -> None:
-    said = lines(Switch(5, "fedlora", "fedlora", ("method.mu 0.9 → 0.5",), "what it keeps stays as it is"))
-    assert said == ["from round 5 on: fedlora (method.mu 0.9 → 0.5; what it keeps stays as it is)"]
+    same = lines(Switch(5, "fedlora", "fedlora", ("method.mu 0.9 → 0.5",), "what it keeps stays as it is"))
+    assert same == ["from round 5 on: fedlora (method.mu 0.9 → 0.5; what it keeps stays as it is)"]
 
 
 def frame(shown: progress.Lines | progress.Bars, screen: io.StringIO) -> str:
@@ -184,6 +176,7 @@ def test_every_point_has_a_row_with_its_round_accuracy_and_time_left() -> None:
     assert row == ["t3/fedgh-s0", "running", "4/10", "50.0", "%", "62.5", "%", "12", "s"]
     assert "killed by SIGKILL" in text
     assert "1 of 4 points finished · 1 at work · 1 failed · about 32 s left" in text
+    assert summary([DONE, DONE], jobs=2) == "2 of 2 points finished"
 
 
 def test_where_not_all_have_room_those_at_work_and_those_that_failed_stay() -> None:
@@ -213,7 +206,3 @@ def test_in_a_pipe_only_what_changes_is_said() -> None:
         "t3/fedgh-s0  running  round 4/10  accuracy 50.0 % (best 62.5 %)  12 s left",
         "t3/fedgh-s0  running  round 5/10  accuracy 50.0 % (best 62.5 %)  10 s left",
     ]
-
-
-def test_the_summary_counts_what_is_done() -> None:
-    assert summary([DONE, DONE], jobs=2) == "2 of 2 points finished"

@@ -54,12 +54,12 @@ def inbox(session: Path) -> list[str]:
 # A live session
 
 
-@pytest.mark.parametrize("kind", ["pause", "checkpoint"])
-def test_a_command_is_answered_by_the_owner(cli: Cli, done: Path, kind: str) -> None:
+def test_a_command_is_answered_by_the_owner(cli: Cli, done: Path) -> None:
     with owned(done, act=apply):
-        answer = cli(kind, "done", "--json").json()
-    assert (answer["session"], answer["kind"], answer["outcome"]) == ("done", kind, "applied")
-    assert (answer["message"], answer["round"]) == ("it is done", 3)
+        for kind in ("pause", "checkpoint"):
+            answer = cli(kind, "done", "--json").json()
+            assert (answer["session"], answer["kind"], answer["outcome"]) == ("done", kind, "applied")
+            assert (answer["message"], answer["round"]) == ("it is done", 3)
 
 
 def test_a_stop_waits_until_the_session_can_be_resumed(cli: Cli, done: Path) -> None:
@@ -72,11 +72,11 @@ def test_a_stop_waits_until_the_session_can_be_resumed(cli: Cli, done: Path) -> 
         assert not SessionReader(done).alive()
 
 
-@pytest.mark.parametrize("line", [["pause"], ["stop"], ["checkpoint"], ["switch", "fedssa"]])
-def test_what_the_owner_refuses_is_bad_usage_with_its_reason(cli: Cli, done: Path, line: list[str]) -> None:
-    command, *rest = line
+def test_what_the_owner_refuses_is_bad_usage_with_its_reason(cli: Cli, done: Path) -> None:
     with owned(done, act=refuse):
-        assert_refused(cli(command, "done", *rest), 2, f"refused the {command}", "it cannot be done")
+        for line in ("pause done", "stop done", "checkpoint done", "switch done fedssa"):
+            fault = f"refused the {line.split()[0]}", "it cannot be done"
+            assert_refused(cli(*line.split()), 2, *fault)
 
 
 def test_without_waiting_the_command_is_only_left_in_the_mailbox(cli: Cli, done: Path) -> None:
@@ -152,15 +152,8 @@ def test_a_paused_session_is_not_started_again_with_other_options(cli: Cli, done
 # A session that nobody runs
 
 
-def in_state(done: Path, state: str) -> None:
-    if state == "stopped":
-        Store.open(done).close("stopped")
-    elif state == "interrupted":
-        (done / "owner.json").unlink()
-
-
 @pytest.mark.parametrize(
-    "state, said",
+    ("state", "said"),
     [
         ("finished", ["it finished with round 3", "sessions/done --rounds 13`"]),
         ("stopped", ["it was stopped after round 3", "sessions/done`"]),
@@ -170,7 +163,10 @@ def in_state(done: Path, state: str) -> None:
 def test_nobody_to_steer_is_said_with_the_state_and_what_to_do(
     cli: Cli, done: Path, state: str, said: list[str]
 ) -> None:
-    in_state(done, state)
+    if state == "stopped":
+        Store.open(done).close("stopped")
+    elif state == "interrupted":
+        (done / "owner.json").unlink()
     for command in ("pause", "stop", "checkpoint"):
         assert_refused(cli(command, "done"), 4, "no process runs", *said)
     assert inbox(done) == []

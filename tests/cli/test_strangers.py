@@ -90,43 +90,33 @@ def tuned(sessions: Path, files: Files, ran: Path, another_process: Any) -> Path
     return sessions / "u"
 
 
-def named(files: Files) -> list[str]:
-    return list(files.options())
-
-
-@pytest.mark.parametrize(
-    "more", [(), ("--dry-run",), ("--on=slurm",), ("--point=0",), ("--extend", "--over=seed=0,1")]
-)
 def test_a_study_folder_runs_no_file_that_only_its_study_toml_names(
-    cli: Cli, study: Path, files: Files, ran: Path, more: tuple[str, ...]
+    cli: Cli, study: Path, files: Files, ran: Path
 ) -> None:
-    refused = cli("sweep", "t", *more)
-    assert refused.code == 4 and not ran.exists(), refused.err
-    assert f"the model {files.models[0]}, the metric {files.metrics[0]}" in refused.err
-    assert " ".join(named(files)) in refused.err
+    for more in ((), ("--dry-run",), ("--on=slurm",), ("--point=0",), ("--extend", "--over=seed=0,1")):
+        refused = cli("sweep", "t", *more)
+        assert refused.code == 4 and not ran.exists(), refused.err
+        assert f"the model {files.models[0]}, the metric {files.metrics[0]}" in refused.err
+        assert " ".join(files.options()) in refused.err
 
 
-@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--on=slurm",)])
-def test_so_does_a_tuning_study(
-    cli: Cli, tuned: Path, files: Files, ran: Path, more: tuple[str, ...]
+def test_so_does_a_tuning_study(cli: Cli, tuned: Path, files: Files, ran: Path) -> None:
+    for more in ((), ("--dry-run",), ("--on=slurm",)):
+        refused = cli("tune", "u", *more)
+        assert refused.code == 4 and not ran.exists(), refused.err
+        assert " ".join(files.options()) in refused.err
+
+
+def test_the_words_of_the_refusal_run_it(
+    cli: Cli, study: Path, tuned: Path, files: Files, ran: Path, another_process: Any
 ) -> None:
-    refused = cli("tune", "u", *more)
-    assert refused.code == 4 and not ran.exists(), refused.err
-    assert " ".join(named(files)) in refused.err
-
-
-def test_the_words_of_the_refusal_run_it(cli: Cli, study: Path, files: Files, ran: Path) -> None:
-    words = cli("sweep", "t", "--dry-run").err.rpartition("add ")[2].rstrip(".\n").split()
-    told = cli("sweep", "t", "--dry-run", *words)
-    assert told.code == 0, told.err
-    assert ran.read_text().split() == [*files.models, *files.metrics, *files.selections]
-
-
-def test_the_words_of_the_refusal_run_a_tuning_study(cli: Cli, tuned: Path, files: Files, ran: Path) -> None:
-    words = cli("tune", "u", "--dry-run").err.rpartition("add ")[2].rstrip(".\n").split()
-    told = cli("tune", "u", "--dry-run", *words)
-    assert told.code == 0, told.err
-    assert ran.exists()
+    for line in (("sweep", "t"), ("tune", "u")):
+        words = cli(*line, "--dry-run").err.rpartition("add ")[2].rstrip(".\n").split()
+        told = cli(*line, "--dry-run", *words)
+        assert told.code == 0, told.err
+        assert {*ran.read_text().split()} == {*files.models, *files.metrics, *files.selections}
+        ran.unlink()
+        another_process()
 
 
 def test_a_study_file_runs_no_file_that_it_names(cli: Cli, study: Path, ran: Path) -> None:
@@ -140,7 +130,7 @@ def test_a_file_with_other_bytes_than_the_points_list_is_not_run(
 ) -> None:
     metric = Path(files.metrics[0])
     metric.write_text(metric.read_text() + "\n")
-    refused = cli("sweep", "t", "--dry-run", *named(files))
+    refused = cli("sweep", "t", "--dry-run", *files.options())
     assert refused.code == 4 and not ran.exists()
     assert "the metric file right.py is not the one that study t was made with" in refused.err
 
@@ -172,31 +162,22 @@ def test_a_file_that_is_only_hashed_does_not_make_its_neighbors_importable(tmp_p
 
 
 COMMANDS = (
-    "sessions",
-    "show t",
-    "show t/standalone",
-    "verify t",
-    "compare t",
-    "plot curves t",
-    "report t",
-    "export t",
-    "config",
-    "why t",
-    "partition t/standalone",
-    "resume t",
-    "resume t/standalone",
+    *(
+        "sessions",
+        "show t",
+        "show t/standalone",
+        "verify t",
+        "compare t",
+        "plot curves t",
+        "report t",
+        "export t",
+    ),
+    *("config", "why t", "partition t/standalone", "resume t", "resume t/standalone"),
     "fork t/standalone --at-round 1 --session=f --rounds=2 --run",
     "switch t/standalone fd",
     "sweep b --from t/standalone@1 --rounds=2 --over training.lr=0.1,0.2 --dry-run",
-    "sweep t --dry-run",
-    "inspect t",
-    "inspect t/standalone",
-    "sweep v --tuned u --dry-run",
-    "tune u --dry-run",
-    "inspect u",
-    "show u",
-    "compare u",
-    "report u",
+    *("sweep t --dry-run", "inspect t", "inspect t/standalone", "sweep v --tuned u --dry-run"),
+    *("tune u --dry-run", "inspect u", "show u", "compare u", "report u"),
 )
 
 
@@ -269,64 +250,44 @@ def test_no_command_waits_for_a_path_of_a_strangers_session_or_reads_it_without_
     assert again.code in (2, 3) and str(file) in again.err, again.err
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "run --config={}",
-        "sweep mine {}",
-        "run --set=federation.pretrained={}",
-        "run --model={}.py:Net",
-        "run --metric={}.py",
-        "run --plugin={}.py",
-        "run --selection={}.py",
-        "run --method=fedktl --set=method.generator_file={}",
-        "run --dataset={}.csv",
-        "run --dataset={}.npz",
-        "run --dataset={}",
-    ],
+TYPED = (
+    *("run --config={}", "sweep mine {}", "run --set=federation.pretrained={}", "run --model={}.py:Net"),
+    *("run --metric={}.py", "run --plugin={}.py", "run --selection={}.py", "run --dataset={}.csv"),
+    *("run --dataset={}.npz", "run --dataset={}", "run --method=fedktl --set=method.generator_file={}"),
 )
+
+
 @pytest.mark.parametrize("become", [as_pipe, as_device])
 def test_no_command_waits_for_a_path_that_is_typed(
-    cli: Cli, tmp_path: Path, words: str, become: Callable[[Path], None]
+    cli: Cli, tmp_path: Path, become: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "named"
     for end in ("", ".py", ".csv", ".npz", ".toml"):
         become(path.with_suffix(end))
-    refused = cli(*words.format(path).split())
-    assert refused.code in (2, 3) and "named" in refused.err, refused.err
+    for words in TYPED:
+        refused = cli(*words.format(path).split())
+        assert refused.code in (2, 3) and "named" in refused.err, refused.err
 
 
 COMMANDS_ON_ONE = (
-    "sessions",
-    "show {}",
-    "verify {}",
-    "export {} --out o",
-    "prune {}",
-    "tag {}",
-    "note {}",
-    "rm {} -y",
-    "compare {} {}",
-    "compare {} --format=md",
-    "why {}",
-    "plot accuracy {} --out a.svg",
-    "report {} --out r.html",
-    "resume {}",
-    "rename {} other",
-    "fork {} --at-round=1 --session=f --rounds=4",
-    "switch {} fd",
-    "pause {}",
-    "inspect {}",
+    *("sessions", "show {}", "verify {}", "export {} --out o", "prune {}", "tag {}", "note {}", "why {}"),
+    *("compare {} {}", "compare {} --format=md", "plot accuracy {} --out a.svg", "report {} --out r.html"),
+    *("resume {}", "rename {} other", "fork {} --at-round=1 --session=f --rounds=4", "switch {} fd"),
+    *("pause {}", "inspect {}", "rm {} -y"),
 )
 
 
-@pytest.mark.parametrize("command", COMMANDS_ON_ONE)
-def test_a_newline_in_a_folders_name_prints_no_line_of_its_own(cli: Cli, done: Path, command: str) -> None:
+@pytest.mark.parametrize("commands", [COMMANDS_ON_ONE[:12], COMMANDS_ON_ONE[12:]])
+def test_a_newline_in_a_folders_name_prints_no_line_of_its_own(
+    cli: Cli, done: Path, commands: tuple[str, ...]
+) -> None:
     """The name ends one line and begins another, which would pass for htfl-sim's own."""
     folder = done.rename(done.parent / "x\nwarning: all is well\x1b[2J")
-    told = cli(*(each.format(folder) for each in command.split()))
-    lines = (told.out + told.err).splitlines()
-    assert told.code != 1 and not [line for line in lines if line.startswith("warning: all")]
-    assert "\x1b" not in told.out + told.err
+    for command in commands:
+        told = cli(*(each.format(folder) for each in command.split()))
+        lines = (told.out + told.err).splitlines()
+        assert told.code != 1 and not [line for line in lines if line.startswith("warning: all")], command
+        assert "\x1b" not in told.out + told.err, command
 
 
 def test_inspect_lists_what_a_study_names_and_what_is_here(
@@ -336,11 +297,8 @@ def test_inspect_lists_what_a_study_names_and_what_is_here(
     Path(files.selections[0]).unlink()
     found = cli("inspect", "t", "--json").json()
     listed = {(each["kind"], each["name"]): each for each in found["names"]}
-    assert [listed[kind, paths[0]]["here"] for kind, paths in files if paths] == [
-        "same bytes",
-        "other bytes",
-        "not here",
-    ]
+    here = [listed[kind, paths[0]]["here"] for kind, paths in files if paths]
+    assert here == ["same bytes", "other bytes", "not here"]
     assert all(len(listed[kind, paths[0]]["sha256"]) == 64 for kind, paths in files if paths)
     assert ("preset", "quickstart") in listed and ("data set", "digits") in listed
     assert found["is_study"] and found["versions"] == {} and not ran.exists()
@@ -367,7 +325,9 @@ def two(cli: Cli, sessions: Path) -> Path:
     names = ("fd", "standalone")
     for name in names:
         assert cli("run", *TINY, "--rounds=3", f"--method={name}", f"--session={name}").code == 0
-    asked = StudySpec(preset="quickstart", config=small(), over={"method": names})
+    small = {"data": {"limit": 200, "partition": "iid"}, "federation": {"clients": 4, "group": "tiny"}}
+    small |= {"rounds": 3, "training": {"epochs": 1}, "runtime": {"workers": 1}}
+    asked = StudySpec(preset="quickstart", config=small, over={"method": names})
     (sessions / "two").rmdir()
     plan(sessions / "two", asked).open().close("finished")
     for name in names:
@@ -375,14 +335,13 @@ def two(cli: Cli, sessions: Path) -> Path:
     return sessions / "two"
 
 
-def small() -> dict[str, Any]:
-    return {
-        "rounds": 3,
-        "training": {"epochs": 1},
-        "data": {"limit": 200, "partition": "iid"},
-        "federation": {"clients": 4, "group": "tiny"},
-        "runtime": {"workers": 1},
-    }
+def link(study: Path, number: int) -> None:
+    """Let a point use the session two/fd in place of its own."""
+    entries = json.loads((study / "points.json").read_text())
+    fingerprint = json.loads((study.parent / "two" / "fd" / "session.json").read_text())["fingerprint"]
+    entries[number]["link"] = {"session": "two/fd", "fingerprint": fingerprint}
+    (study / "points.json").write_text(json.dumps(entries))
+    shutil.rmtree(study / entries[number]["name"])
 
 
 def test_verify_takes_a_study_and_names_the_point(cli: Cli, two: Path) -> None:
@@ -404,22 +363,14 @@ def test_a_study_is_marked_and_pruned_session_by_session(cli: Cli, two: Path) ->
 
 
 def test_a_study_is_renamed_with_the_links_between_its_points(cli: Cli, two: Path) -> None:
-    entries = json.loads((two / "points.json").read_text())
-    fingerprint = json.loads((two / "fd" / "session.json").read_text())["fingerprint"]
-    entries[1]["link"] = {"session": "two/fd", "fingerprint": fingerprint}
-    (two / "points.json").write_text(json.dumps(entries))
-    shutil.rmtree(two / "standalone")
+    link(two, 1)
     assert cli("rename", "two", "again").out == "renamed two to again\n"
     assert hs.studies.linked(two.parent / "again") == {"standalone": "again/fd"}
 
 
 def test_a_study_whose_session_another_one_uses_keeps_its_name(cli: Cli, two: Path) -> None:
     other = Path(shutil.copytree(two, two.parent / "other"))
-    entries = json.loads((other / "points.json").read_text())
-    fingerprint = json.loads((two / "fd" / "session.json").read_text())["fingerprint"]
-    entries[0]["link"] = {"session": "two/fd", "fingerprint": fingerprint}
-    (other / "points.json").write_text(json.dumps(entries))
-    shutil.rmtree(other / "fd")
+    link(other, 0)
     refused = cli("rename", "two", "again")
     assert refused.code == 2 and "The point other/fd uses two by its name" in refused.err
     assert two.is_dir()

@@ -92,16 +92,15 @@ def test_commands_that_load_models_take_the_model_file_and_others_do_not_need_it
 def test_the_same_in_toml(cli: Cli, sessions: Path, tmp_path: Path) -> None:
     written(tmp_path, "mynets.py", MODEL)
     written(tmp_path, "right.py", METRIC)
-    lines = [
-        "rounds = 1",
-        'method.name = "standalone"',
-        "data = { limit = 200, partition = 'iid' }",
-        f'federation = {{ clients = 4, group = ["tiny_mlp", "{tmp_path}/mynets.py:Net@last"] }}',
-        f'evaluation.metrics = ["{tmp_path}/right.py"]',
-        "runtime = { workers = 1, device = 'cpu' }",
-    ]
-    file = written(tmp_path, "mine.toml", "\n".join(lines))
-    assert cli("run", "--config", file, "--session=mine").code == 0
+    settings = f"""
+        rounds = 1
+        method.name = "standalone"
+        data = {{ limit = 200, partition = 'iid' }}
+        federation = {{ clients = 4, group = ["tiny_mlp", "{tmp_path}/mynets.py:Net@last"] }}
+        evaluation.metrics = ["{tmp_path}/right.py"]
+        runtime = {{ workers = 1, device = 'cpu' }}
+    """
+    assert cli("run", "--config", written(tmp_path, "mine.toml", settings), "--session=mine").code == 0
     assert recorded(sessions) == [("model", "mynets.py"), ("metric", "right.py")]
 
 
@@ -125,24 +124,28 @@ def test_a_partition_of_ones_own_is_run_and_held_to(cli: Cli, sessions: Path, tm
     assert gone.code == 4 and f"put it back to {file}" in gone.err
 
 
+def of_each(values: str) -> str:
+    return "".join(f"{k},{values}\n" for k in range(4))
+
+
 @pytest.mark.parametrize(
-    ("key", "kind", "text"),
+    ("key", "kind", "text", "more"),
     [
-        ("trace", "trace", "client,device\n" + "".join(f"{k},phone\n" for k in range(4))),
-        ("device_file", "devices", ""),
-        ("availability_file", "availability", "client,from,to\n" + "".join(f"{k},0,1e9\n" for k in range(4))),
+        ("trace", "trace", f"client,device\n{of_each('phone')}", ()),
+        ("device_file", "devices", "", ("--set=system.devices=phone",)),
+        (
+            "availability_file",
+            "availability",
+            f"client,from,to\n{of_each('0,1e9')}",
+            ("--set=system.devices=phone", "--set=system.availability=intervals"),
+        ),
     ],
 )
 def test_files_of_the_clock_are_held_to(
-    cli: Cli, sessions: Path, tmp_path: Path, key: str, kind: str, text: str
+    cli: Cli, sessions: Path, tmp_path: Path, key: str, kind: str, text: str, more: tuple[str, ...]
 ) -> None:
     file = written(tmp_path, "own.txt", text)
-    system = ["--set", f"system.{key}={file}"]
-    if key != "trace":
-        system += ["--set", "system.devices=phone"]
-    if kind == "availability":
-        system += ["--set", "system.availability=intervals"]
-    result = cli(*RUN, *system)
+    result = cli(*RUN, f"--set=system.{key}={file}", *more)
     assert result.code == 0, result.err
     assert recorded(sessions) == [(kind, "own.txt")]
     assert cli("resume", "mine", "--rounds=3").code == 0
@@ -159,15 +162,8 @@ def test_files_of_the_clock_are_held_to(
 def test_a_metric_may_be_switched_on(cli: Cli, sessions: Path, tmp_path: Path, another_process: Any) -> None:
     metric = written(tmp_path, "right.py", METRIC)
     assert cli(*RUN).code == 0
-    said = cli(
-        "switch",
-        "mine",
-        "standalone",
-        "--set=rounds=3",
-        '--set=evaluation.metrics=["right"]',
-        "--metric",
-        metric,
-    )
+    on = ("--set=rounds=3", '--set=evaluation.metrics=["right"]', "--metric", metric)
+    said = cli("switch", "mine", "standalone", *on)
     assert said.code == 0, said.err
     assert cli("resume", "mine", "--metric", metric).code == 0
     assert "right" in last(sessions)["evaluation"]["test"]["metrics"]
@@ -218,18 +214,11 @@ def test_a_selection_of_ones_own_is_recorded_and_held_to(
 def test_a_study_may_compare_selections(
     cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
 ) -> None:
-    last_ones = (
-        "def select(candidates, number, round, draws):\n    return [c.id for c in candidates][-number:]\n"
-    )
+    last_ones = "def select(candidates, number, round, draws):\n    return [each.id for each in candidates][-number:]\n"
     file = written(tmp_path, "mypick.py", last_ones)
     run = [each for each in RUN[1:] if not each.startswith("--session")]
-    result = cli(
-        "sweep",
-        "study",
-        *run,
-        "--set=federation.participation=0.5",
-        f"--over=selection.strategy=utility,{file}",
-    )
+    some = ("--set=federation.participation=0.5", f"--over=selection.strategy=utility,{file}")
+    result = cli("sweep", "study", *run, *some)
     assert result.code == 0, result.err
     chosen = {
         SessionReader(each.parent).document["config"]["selection"]["strategy"]
@@ -290,46 +279,29 @@ def test_a_metric_that_changes_what_it_is_given_changes_no_other(
     assert measured["a_spoils"] == measured["right"]
 
 
-EXITS = "import sys\n{}\ndef metric(scores, labels):\n    {}\n    return 0.0\n"
+BAD = "import sys, torch\n{}\ndef metric(scores, labels):\n    {}\n    return 0.0\n"
+LEAVES = "leaves.py", "SystemExit: it called sys.exit(0)"
+METRICS = [
+    (BAD.format("sys.exit(0)", "pass"), *LEAVES),
+    (BAD.format("", "sys.exit(0)"), *LEAVES),
+    (METRIC, "f1.py", "f1.py has the name of a built-in metric. Rename the file."),
+    (None, "pipe.py", "pipe.py: it is a pipe. Name a regular file."),
+    (
+        BAD.format("", "torch.set_default_dtype(torch.float64)"),
+        "wide.py",
+        "The metric wide.py changes torch's default dtype",
+    ),
+]
 
 
-@pytest.mark.parametrize(("above", "inside"), [("sys.exit(0)", "pass"), ("", "sys.exit(0)")])
-def test_a_file_that_calls_sys_exit_ends_nothing_quietly(
-    above: str, inside: str, cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
+@pytest.mark.parametrize(("code", "name", "said"), METRICS)
+def test_a_metric_that_cannot_be_is_refused(
+    cli: Cli, sessions: Path, tmp_path: Path, another_process: Any, code: str | None, name: str, said: str
 ) -> None:
-    metric = written(tmp_path, "leaves.py", EXITS.format(above, inside))
-    result = cli(*RUN, f"--metric={metric}")
-    assert result.code == 2
-    assert "leaves.py" in result.err and "SystemExit: it called sys.exit(0)" in result.err
-    assert not (sessions / "mine").exists()
-
-
-def test_a_metric_with_the_name_of_a_built_in_one_is_refused(
-    cli: Cli, tmp_path: Path, another_process: Any
-) -> None:
-    result = cli(*RUN, f"--metric={written(tmp_path, 'f1.py', METRIC)}")
-    assert result.code == 2 and "f1.py has the name of a built-in metric. Rename the file." in result.err
-
-
-def test_a_pipe_is_no_metric(cli: Cli, tmp_path: Path, another_process: Any) -> None:
-    os.mkfifo(tmp_path / "pipe.py")
-    result = cli(*RUN, f"--metric={tmp_path / 'pipe.py'}")
-    assert result.code == 2 and "pipe.py: it is a pipe. Name a regular file." in result.err
-
-
-DTYPE = """
-import torch
-
-def metric(scores, labels):
-    torch.set_default_dtype(torch.float64)
-    return 0.0
-"""
-
-
-def test_a_metric_that_changes_torchs_default_dtype_is_told_so(
-    cli: Cli, tmp_path: Path, another_process: Any
-) -> None:
-    result = cli(*RUN, f"--metric={written(tmp_path, 'wide.py', DTYPE)}")
-    assert result.code == 2
-    assert "The metric wide.py changes torch's default dtype" in result.err
-    assert torch.get_default_dtype() == torch.float32
+    if code is None:
+        os.mkfifo(tmp_path / name)
+    else:
+        written(tmp_path, name, code)
+    result = cli(*RUN, f"--metric={tmp_path / name}")
+    assert result.code == 2 and name in result.err and said in result.err
+    assert not (sessions / "mine").exists() and torch.get_default_dtype() == torch.float32
