@@ -4,6 +4,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,11 +18,8 @@ from tests.cli.conftest import TINY, Cli
 @pytest.fixture
 def three(sessions: Path) -> Path:
     """Two seeds of fedlora, of which fedgh at seed 0 is the better."""
-    for name, method, seed, ceiling in [
-        ("a-s0", "fedlora", 0, 0.8),
-        ("a-s1", "fedlora", 1, 0.9),
-        ("b-s0", "fedgh", 0, 0.9),
-    ]:
+    three = [("a-s0", "fedlora", 0, 0.8), ("a-s1", "fedlora", 1, 0.9), ("b-s0", "fedgh", 0, 0.9)]
+    for name, method, seed, ceiling in three:
         document = made.config(3, 6, method) | {"seed": seed}
         made.make(sessions / name, clients=3, rounds=6, method=method, ceiling=ceiling, document=document)
     return sessions
@@ -92,16 +90,9 @@ def tuning(sessions: Path) -> Path:
             axes = {"method": "fedlora", "trial": trial, "seed": seed, "training.lr": training["lr"]}
             points.append({"name": name, "axes": axes, "config": made.whole(3, 6)})
             if rounds:
+                how: dict[str, Any] = {"clients": 3, "rounds": rounds, "of": 6, "ceiling": ceiling}
                 document = made.config(3, 6, training=training) | {"seed": seed}
-                made.make(
-                    sessions / "t" / name,
-                    clients=3,
-                    rounds=rounds,
-                    of=6,
-                    ceiling=ceiling,
-                    document=document,
-                    state="stopped",
-                )
+                made.make(sessions / "t" / name, **how, document=document, state="stopped")
     (sessions / "t" / "points.json").write_text(json.dumps(points))
     (sessions / "t" / "tuning.json").write_text("{}")
     return sessions
@@ -131,20 +122,13 @@ def test_a_cell_of_a_pivot_is_no_mean_over_trials(cli: Cli, tuning: Path) -> Non
 def test_a_figure_draws_each_trial_for_itself(tuning: Path) -> None:
     say: list[str] = []
     figure = hs.plot("accuracy", "t", by="method", sessions_dir=tuning, say=say.append)
-    assert [line.get_label() for line in figure.axes[0].lines if line.get_label()[0] != "_"] == [
-        "FedLoRA, trial 0",
-        "FedLoRA, trial 1",
-    ]
+    labels = [line.get_label() for line in figure.axes[0].lines if line.get_label()[0] != "_"]
+    assert labels == ["FedLoRA, trial 0", "FedLoRA, trial 1"]
     assert "Trials of a tuning study are not seeds, so each trial stands alone." in say
+    rows = hs.Study(tuning / "t").table("method").rows
+    assert [row.label for row in rows] == ["fedlora, trial 0", "fedlora, trial 1"]
     with pytest.raises(hs.ConfigError, match="trials are not seeds"):
         hs.plot("sensitivity", "t", axis="rounds", sessions_dir=tuning, say=say.append)
-
-
-def test_a_study_read_in_python_keeps_its_trials_apart(tuning: Path) -> None:
-    assert [row.label for row in hs.Study(tuning / "t").table("method").rows] == [
-        "fedlora, trial 0",
-        "fedlora, trial 1",
-    ]
 
 
 def test_a_final_session_is_no_seed_of_the_trial_with_its_values(tuning: Path) -> None:
@@ -264,21 +248,17 @@ def test_settings_that_differ_between_rows_stand_above_the_table(cli: Cli, two: 
     assert "Rows differ in training.batch_size: 8 (fedgh), 64 (others)." in above
 
 
-def test_a_study_file_is_told_as_it_was_asked(cli: Cli, two: Path, tmp_path: Path) -> None:
+def test_a_study_file_is_told_as_it_was_asked_and_a_link_is_not_followed(
+    cli: Cli, two: Path, tmp_path: Path
+) -> None:
     study = two / "t3"
-    study.mkdir()
     made.make(study / "p", rounds=2, document=made.whole())
     (study / "study.toml").write_text('preset = "quickstart"\n', encoding="utf-8")
     (study / "points.json").write_text(POINTS, encoding="utf-8")
     assert cli("report", "t3").code == 0
     assert "preset = &#34;quickstart&#34;" in (tmp_path / "t3.html").read_text(encoding="utf-8")
-
-
-def test_a_study_file_that_is_a_link_is_not_followed(cli: Cli, two: Path, tmp_path: Path) -> None:
-    study = two / "t3"
-    made.make(study / "p", rounds=2, document=made.whole())
-    (study / "points.json").write_text(POINTS, encoding="utf-8")
     (tmp_path / "private").write_text("a stranger's wish", encoding="utf-8")
+    (study / "study.toml").unlink()
     (study / "study.toml").symlink_to(tmp_path / "private")
     assert cli("report", "t3").code == 0
     page = (tmp_path / "t3.html").read_text(encoding="utf-8")

@@ -27,23 +27,15 @@ def images(tmp_path: Path) -> Path:
     return tmp_path / "noise.npz"
 
 
+SMALL = (
+    "run --session=s --method=standalone --set=federation.group=tiny_cnn --set=federation.participation=0.02 "
+    "--set=data.partition=iid --set=data.split=2:2 --set=cka.every=2 --set=cka.untrained=true --set=cka.probe=4"
+)
+
+
 def run(cli: Cli, images: Path, clients: int, *settings: str) -> Result:
-    return cli(
-        "run",
-        "--session=s",
-        f"--dataset={images}",
-        "--method=standalone",
-        f"--clients={clients}",
-        f"--rounds={ROUNDS}",
-        "--set=federation.group=tiny_cnn",
-        "--set=federation.participation=0.02",
-        "--set=data.partition=iid",
-        "--set=data.split=2:2",
-        "--set=cka.every=2",
-        "--set=cka.untrained=true",
-        "--set=cka.probe=4",
-        *settings,
-    )
+    given = (f"--dataset={images}", f"--clients={clients}", f"--rounds={ROUNDS}")
+    return cli(*SMALL.split(), *given, *settings)
 
 
 def ran(cli: Cli, images: Path, clients: int, *settings: str) -> None:
@@ -134,38 +126,25 @@ def test_a_later_round_too_large_to_be_read_back_leaves_those_before_it(
     assert cli("verify", "s").code == 0
 
 
-@pytest.mark.parametrize(
-    ("clients", "participation", "rounds", "sentence"),
-    [
-        (
-            300_000,
-            1.0,
-            3,
-            "A round would have 300,000 participants, and its record has room for 200,000. Use a smaller "
-            "federation.participation.",
-        ),
-        (
-            600_000,
-            0.1,
-            10,
-            "600,001 states would have to be kept, and a checkpoint has room for 500,000. Use fewer "
-            "federation.clients, a smaller federation.participation, or fewer rounds.",
-        ),
-    ],
-)
-def test_more_clients_than_a_checkpoint_can_name_are_refused(
-    clients: int, participation: float, rounds: int, sentence: str
-) -> None:
-    config = Config.read(
-        {
-            "rounds": rounds,
-            "method": {"name": "standalone"},
-            "federation": {"clients": clients, "participation": participation},
-        }
-    )
-    with pytest.raises(ConfigError) as refused:
-        check_size(config)
-    assert str(refused.value) == sentence
+TOO_MANY = [
+    (
+        {"rounds": 3, "federation": {"clients": 300_000, "participation": 1.0}},
+        "A round would have 300,000 participants, and its record has room for 200,000. Use a smaller "
+        "federation.participation.",
+    ),
+    (
+        {"rounds": 10, "federation": {"clients": 600_000, "participation": 0.1}},
+        "600,001 states would have to be kept, and a checkpoint has room for 500,000. Use fewer "
+        "federation.clients, a smaller federation.participation, or fewer rounds.",
+    ),
+]
+
+
+def test_more_clients_than_a_checkpoint_can_name_are_refused() -> None:
+    for settings, sentence in TOO_MANY:
+        with pytest.raises(ConfigError) as refused:
+            check_size(Config.read({"method": {"name": "standalone"}, **settings}))
+        assert str(refused.value) == sentence
 
 
 LAUNCHER = """

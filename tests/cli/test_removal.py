@@ -26,19 +26,20 @@ def test_without_anybody_to_ask_nothing_is_removed(cli: Cli, done: Path) -> None
     assert checkpoints.verify(done) == []
 
 
-def test_of_several_none_is_removed_while_one_of_them_is_run(cli: Cli, done: Path) -> None:
+RUN = "is run by process", "Stop it first: `htfl-sim stop"
+
+
+def test_no_session_is_removed_or_renamed_while_one_is_run_nor_takes_anothers_name(
+    cli: Cli, done: Path
+) -> None:
     other = Path(shutil.copytree(done, done.parent / "other"))
     with Store.open(done, retention=checkpoints.Retention(last=3)):
-        assert_refused(
-            cli("rm", "other", "done", "--yes"), 4, "is run by process", "Stop it first: `htfl-sim stop"
-        )
+        assert_refused(cli("rm", "other", "done", "--yes"), 4, *RUN)
+        assert_refused(cli("rename", "done", "new"), 4, *RUN)
+    assert_refused(cli("rename", "done", "other"), 2, "is there already", "Choose another name")
     assert done.is_dir() and other.is_dir()
-
-
-def test_a_damaged_session_can_be_removed_too(cli: Cli, done: Path) -> None:
-    (done / "session.json").write_text("{")
-    assert cli("rm", "done", "--yes").code == 0
-    assert not done.exists()
+    (done / "session.json").write_text("{")  # a damaged one can be removed too
+    assert cli("rm", "done", "--yes").code == 0 and not done.exists()
 
 
 def test_a_folder_that_is_no_session_is_left_alone(cli: Cli, done: Path, tmp_path: Path) -> None:
@@ -51,13 +52,7 @@ def test_a_folder_that_is_no_session_is_left_alone(cli: Cli, done: Path, tmp_pat
     assert (tmp_path / "precious" / "file").read_text() == "mine" and done.is_dir()
 
 
-def test_a_fork_stays_sound_when_its_parent_is_removed(cli: Cli, done: Path) -> None:
-    assert cli("fork", "done", "--at-round=3", "--session=child", "--rounds=5").code == 0
-    assert cli("rm", "done", "--yes").code == 0
-    assert cli("verify", "child").code == 0
-
-
-def test_a_fork_finds_its_renamed_parent(cli: Cli, done: Path) -> None:
+def test_a_fork_finds_its_renamed_parent_and_stays_sound_without_it(cli: Cli, done: Path) -> None:
     assert cli("fork", "done", "--at-round=3", "--session=child", "--rounds=5").code == 0
     result = cli("rename", "done", "origin")
     assert result.code == 0 and result.out == "renamed done to origin\n"
@@ -67,15 +62,7 @@ def test_a_fork_finds_its_renamed_parent(cli: Cli, done: Path) -> None:
     assert listed["child"]["name"] == "origin" and listed["origin"] is None
     (line,) = command_lines(done.parent / "child")
     assert "htfl-sim fork origin --at-round 3" in line
-
-
-def test_no_session_takes_the_name_of_another_one(cli: Cli, done: Path) -> None:
-    other = Path(shutil.copytree(done, done.parent / "other"))
-    assert_refused(cli("rename", "done", "other"), 2, "is there already", "Choose another name")
-    assert_refused(cli("rename", "done", "../up"), 2, "'../up' is not a session name")
-    with Store.open(done, retention=checkpoints.Retention(last=3)):
-        assert_refused(cli("rename", "done", "new"), 4, "is run by process", "Stop it first: `htfl-sim stop")
-    assert done.is_dir() and other.is_dir()
+    assert cli("rm", "origin", "--yes").code == 0 and cli("verify", "child").code == 0
 
 
 def test_leftovers_are_listed_with_all_and_removed_by_one_command(cli: Cli, done: Path) -> None:
@@ -146,27 +133,21 @@ def test_a_listing_shows_a_session_whose_tags_are_damaged(cli: Cli, done: Path) 
 
 def test_the_owner_of_a_session_writes_the_tags_that_are_asked_for(done: Path, sessions: Path) -> None:
     config = Config.read(checkpoints.SessionReader(done).document["config"]).with_(rounds=1)
+    asked: list[tuple[dict[str, object], str]] = [
+        ({"add": ["paper", "old"], "remove": ["old"]}, "applied"),
+        ({"add": [], "remove": [], "note": "fine"}, "applied"),
+        ({}, "refused"),
+        ({"add": ["\x1b"], "remove": []}, "refused"),
+        ({"add": [3], "remove": []}, "refused"),
+        ({"add": [], "remove": [], "note": 3}, "refused"),
+        ({"add": [], "remove": [], "note": "two\nlines"}, "refused"),
+    ]
     with Session.create(config, sessions / "live", sessions) as live:
-        good = checkpoints.post(live.folder, "tag", {"add": ["paper", "old"], "remove": ["old"]})
-        noted = checkpoints.post(live.folder, "tag", {"add": [], "remove": [], "note": "fine"})
-        bad = [
-            checkpoints.post(live.folder, "tag", arguments)
-            for arguments in (
-                {},
-                {"add": ["\x1b"], "remove": []},
-                {"add": [3], "remove": []},
-                {"add": [], "remove": [], "note": 3},
-                {"add": [], "remove": [], "note": "two\nlines"},
-            )
-        ]
+        posted = [checkpoints.post(live.folder, "tag", arguments) for arguments, _ in asked]
         live.run()
-    answer = checkpoints.answer(sessions / "live", good.id)
-    assert answer is not None and (answer.outcome, answer.message) == ("applied", "paper")
-    for each in bad:
-        answer = checkpoints.answer(sessions / "live", each.id)
-        assert answer is not None and answer.outcome == "refused"
-    answer = checkpoints.answer(sessions / "live", noted.id)
-    assert answer is not None and answer.outcome == "applied"
+    answers = [checkpoints.answer(sessions / "live", each.id) for each in posted]
+    assert [each and each.outcome for each in answers] == [outcome for _, outcome in asked]
+    assert answers[0] is not None and answers[0].message == "paper"
     assert checkpoints.marks_of(sessions / "live") == (("paper",), "fine")
 
 

@@ -44,22 +44,25 @@ def test_without_the_extra_the_line_that_installs_it_is_named(
     assert re.search(r"`pip install 'textual[-_]serve", refused.err)
 
 
-@pytest.mark.parametrize(
-    ("host", "origin", "taken"),
-    [
-        ("localhost:8000", "http://localhost:8000", True),
-        ("127.0.0.1:8000", "http://127.0.0.1:8000", True),
-        ("localhost:9000", "http://localhost:9000", True),  # a tunnel with another port on this side
-        ("localhost:8000", None, True),  # no browser
-        ("localhost:8000", "http://elsewhere.example", False),
-        ("localhost:8000", "http://localhost:8001", False),  # another server of this machine
-        ("elsewhere.example:8000", "http://elsewhere.example:8000", False),  # a name bound to this machine
-        ("localhost.elsewhere.example", "http://localhost.elsewhere.example", False),
-        ("localhost:8000", "null", False),  # a file, or a frame without an origin
-    ],
-)
-def test_only_pages_of_this_server_reach_the_app(host: str, origin: str | None, taken: bool) -> None:
-    assert tui.is_local(host, origin) is taken
+PAGES = [
+    ("localhost:8000", "http://localhost:8000", True),
+    ("127.0.0.1:8000", "http://127.0.0.1:8000", True),
+    ("localhost:9000", "http://localhost:9000", True),  # a tunnel with another port on this side
+    ("localhost:8000", None, True),  # no browser
+    ("localhost:8000", "http://elsewhere.example", False),
+    ("localhost:8000", "http://localhost:8001", False),  # another server of this machine
+    ("elsewhere.example:8000", "http://elsewhere.example:8000", False),  # a name bound to this machine
+    ("localhost.elsewhere.example", "http://localhost.elsewhere.example", False),
+    ("localhost:8000", "null", False),  # a file, or a frame without an origin
+]
+
+
+def test_only_pages_of_this_server_reach_the_app_and_only_with_the_token() -> None:
+    for host, origin, taken in PAGES:
+        assert tui.is_local(host, origin) is taken, (host, origin)
+    for given in ((None, None), ("", ""), ("secre", "é")):
+        assert not tui.knows("secret", *given)
+    assert tui.knows("secret", "secret", None) and tui.knows("secret", None, "secret")
 
 
 def test_a_page_that_is_opened_again_starts_no_second_run(
@@ -71,59 +74,29 @@ def test_a_page_that_is_opened_again_starts_no_second_run(
     assert _start(choices, "new", LaunchOptions(tmp_path, tmp_path, apart=True)) is choices
 
 
-def test_the_page_names_the_port_that_the_browser_knows(web: Any) -> None:
-    async def asked() -> tuple[str, int]:
-        from aiohttp.test_utils import TestClient, TestServer
-
-        app = await tui.local_server("true", 8000, "secret")._make_app()
-        async with TestClient(TestServer(app)) as client:
-            page = await client.get("/?token=secret", headers={"Host": "localhost:9000"})
-            foreign = {"Origin": "http://elsewhere.example", "Upgrade": "websocket", "Connection": "Upgrade"}
-            return await page.text(), (await client.get("/ws", headers=foreign)).status
-
-    page, refused = asyncio.run(asked())
-    assert "ws://localhost:9000/ws" in page
-    assert refused == 403
-
-
-@pytest.mark.parametrize(
-    ("given", "known"),
-    [
-        ((None, None), False),
-        (("", ""), False),
-        (("secre", "é"), False),
-        (("secret", None), True),
-        ((None, "secret"), True),
-    ],
-)
-def test_a_request_needs_the_token_in_its_address_or_its_cookie(
-    given: tuple[str | None, ...], known: bool
-) -> None:
-    assert tui.knows("secret", *given) is known
-
-
-def test_no_request_without_the_token_is_answered(web: Any) -> None:
-    """Also by a program of another user of this machine, which can say any Host and Origin."""
+def test_no_request_without_the_token_is_answered_and_no_page_of_others(web: Any) -> None:
+    """Also of a program of another user of this machine, which can say any Host and Origin."""
     upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
     upgrade["Sec-WebSocket-Key"] = "dGhlIHNhbXBsZSBub25jZQ=="
     paths = ("/", "/?token=wrong", "/ws", "/ws?token=wrong", "/download/1", "/static/js/textual.js", "/none")
 
-    async def asked() -> tuple[list[int], list[int]]:
+    async def asked() -> None:
         from aiohttp.test_utils import TestClient, TestServer
 
         app = await tui.local_server("true", 8000, "secret")._make_app()
         async with TestClient(TestServer(app)) as client:
-            refused = [(await client.get(path, headers=upgrade)).status for path in paths]
-            assert "no-referrer" in (await client.get("/?token=secret")).headers["Referrer-Policy"]
+            assert {(await client.get(path, headers=upgrade)).status for path in paths} == {403}
+            page = await client.get("/?token=secret", headers={"Host": "localhost:9000"})
+            assert "ws://localhost:9000/ws" in await page.text()  # the port that the browser knows
+            assert "no-referrer" in page.headers["Referrer-Policy"]
             taken = [(await client.get(path)).status for path in ("/", "/static/js/textual.js")]
-            local = {"Host": "localhost:8000"}
-            socket = await client.ws_connect("/ws", headers=local)
+            assert taken == [200, 200]  # by the cookie of the first page
+            foreign = upgrade | {"Origin": "http://elsewhere.example"}
+            assert (await client.get("/ws", headers=foreign)).status == 403
+            socket = await client.ws_connect("/ws", headers={"Host": "localhost:8000"})
             await socket.close()
-            return refused, taken
 
-    refused, taken = asyncio.run(asked())
-    assert set(refused) == {403}
-    assert taken == [200, 200]  # by the cookie of the first page, as the web socket
+    asyncio.run(asked())
 
 
 def free_port() -> int:
