@@ -1,6 +1,5 @@
 """Where a sweep's points are carried out: what is refused before anything is written, and what a point takes there."""
 
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -116,23 +115,6 @@ def test_nodes_that_would_not_give_the_same_bits_are_named_with_what_differs() -
         refuse_unlike([NodeInfo("a", here), NodeInfo("b", here), NodeInfo("c", {**here, "torch": "2.7"})])
     with pytest.raises(ConfigError, match="node b: device 'cuda' is not available here"):
         refuse_unlike([NodeInfo("a", here), NodeInfo("b", {}, "device 'cuda' is not available here")])
-
-
-def test_a_cluster_where_nobody_answers_is_refused_before_anything_is_written(
-    cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
-    from simulator.runners.ray import cluster
-
-    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)
-    for name in cluster.QUIET:
-        monkeypatch.setenv(name, "0")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        refused = cli(*ASKED, "--on=ray", f"--set=runtime.address={address}")
-    assert_refused(refused, 2, f"cannot use Ray at '{address}'")
-    assert not (sessions / "t").exists()
 
 
 def test_ray_that_is_not_installed_is_said_with_the_line_that_installs_it(

@@ -114,8 +114,8 @@ def workers() -> list[psutil.Process]:
     return found
 
 
-def test_points_brought_back_from_nodes_have_the_ledgers_and_tensors_of_runs_here(
-    tmp_path: Path, elsewhere: None
+def test_points_have_the_ledgers_and_tensors_of_runs_here_and_finished_ones_are_left_alone(
+    tmp_path: Path, wherever: str
 ) -> None:
     seen: set[str] = set()
 
@@ -123,23 +123,14 @@ def test_points_brought_back_from_nodes_have_the_ledgers_and_tensors_of_runs_her
         seen.update(f"{status.name} {status.state} {status.round}" for status in statuses)
 
     planned, before = asked(tmp_path / "t"), lodgings()
-    outcome = run(planned, observe=observe)
+    outcome = run(planned, observe=observe, jobs=1)
     assert [status.state for status in outcome.statuses] == ["finished", "finished"], outcome
     assert committed(planned) == alone(planned, tmp_path / "alone")
     assert {"standalone starting 0", "fedgh starting 0"} < seen
-    assert lodgings() <= before
-    assert not SessionReader(planned.folder / "fedgh").alive()
-
-
-def test_points_in_a_folder_that_nodes_share_have_them_too_and_finished_ones_are_left_alone(
-    tmp_path: Path,
-) -> None:
-    planned = asked(tmp_path / "t")
-    assert run(planned, jobs=1).failed == []
-    assert committed(planned) == alone(planned, tmp_path / "alone")
-    before = (planned.folder / "fedgh" / "events.jsonl").read_bytes()
+    assert lodgings() <= before and not SessionReader(planned.folder / "fedgh").alive()
+    events = (planned.folder / "fedgh" / "events.jsonl").read_bytes()
     assert [status.state for status in run(planned).statuses] == ["finished", "finished"]
-    assert (planned.folder / "fedgh" / "events.jsonl").read_bytes() == before
+    assert (planned.folder / "fedgh" / "events.jsonl").read_bytes() == events
 
 
 def after_rounds(rounds: int, then: Callable[[], None]) -> Callable[[Sequence[Status]], None]:
@@ -282,67 +273,56 @@ def test_files_of_the_user_s_own_and_the_session_to_branch_off_go_along(
         assert there.parent == at_home.parent
 
 
-def sweeping(folder: Path, *before: str) -> AnyProcess:
-    """`htfl-sim sweep t --on ray`, of two points that have come to three rounds together."""
-    words = ["t", "--config", configuration(folder, "standalone", 60), "--over", "method=standalone,fedgh"]
-    process = start(folder, "sweep", *words, "--on", "ray", "--no-progress", before=before)
+def begun(folder: Path, *words: str, before: tuple[str, ...] = ()) -> AnyProcess:
+    """`htfl-sim sweep t --on ray`, of two points that have come to two rounds each."""
+    config = configuration(folder, "standalone", 60)
+    about = ["--config", config, "--over", "method=standalone,fedgh", "--on", "ray", "--no-progress"]
+    process = start(folder, "sweep", "t", *about, *words, before=before)
     deadline = time.monotonic() + 600
-    while sum(rounds(folder / "t" / name) for name in OVER["method"]) < 3:
+    while not all(rounds(folder / "t" / name) >= 2 for name in OVER["method"]):
         assert process.poll() is None and time.monotonic() < deadline, messages(folder)
         time.sleep(0.05)
     return process
 
 
-def ends_as_runs_left_alone(folder: Path) -> None:
-    finish(folder, "sweep", "t", "--on", "ray", "--jobs", "2")
+def end_as_runs_left_alone(folder: Path) -> None:
     for name in OVER["method"]:
         finish(folder, "run", "--config", f"{folder}/tiny.toml", "--method", name, "--session", name)
         assert federations.committed(folder / "t" / name) == federations.committed(folder / name)
         assert checkpoints.verify(folder / "t" / name) == []
 
 
-def test_a_ctrl_c_in_the_terminal_stops_every_point_with_a_checkpoint(tmp_path: Path) -> None:
-    """It reaches every process of the terminal's, also those that Ray started."""
-    process = sweeping(tmp_path, "setsid")
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=600) == -signal.SIGINT, messages(tmp_path)
-    assert "stopped by SIGINT, every point with a checkpoint" in messages(tmp_path)
-    assert "htfl-sim sweep t --on ray" in messages(tmp_path) and "Traceback" not in messages(tmp_path)
-    states = {SessionReader(path).state() for path in checkpoints.sessions(tmp_path / "t")}
-    assert states <= {"stopped", "finished"}
-    ends_as_runs_left_alone(tmp_path)
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
+def test_points_of_a_sweep_that_ends_stop_with_a_checkpoint_and_the_next_goes_on(
+    tmp_path: Path, by: signal.Signals
+) -> None:
+    """A Ctrl-C reaches every process of the terminal's, also those that Ray started. A killed sweep leaves points."""
+    process = begun(tmp_path, before=("setsid",))
+    if by == signal.SIGKILL:
+        process.kill()
+    else:
+        os.killpg(process.pid, by)
+    assert process.wait(timeout=600) == -by, messages(tmp_path)
+    if by == signal.SIGINT:
+        assert "stopped by SIGINT, every point with a checkpoint" in messages(tmp_path)
+        assert "htfl-sim sweep t --on ray" in messages(tmp_path) and "Traceback" not in messages(tmp_path)
+        states = {SessionReader(path).state() for path in checkpoints.sessions(tmp_path / "t")}
+        assert states <= {"stopped", "finished"}
+    finish(tmp_path, "sweep", "t", "--on", "ray", "--jobs", "2")
+    end_as_runs_left_alone(tmp_path)
 
 
-def test_a_sweep_that_is_killed_leaves_points_that_stop_and_the_next_goes_on(tmp_path: Path) -> None:
-    process = sweeping(tmp_path)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-    ends_as_runs_left_alone(tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_points_of_a_node_that_dies_are_begun_again_on_the_other(tmp_path: Path) -> None:
     """Of one core each; the one without the cluster's head is killed when both points are at work."""
     from ray.cluster_utils import Cluster
 
-    config, methods = configuration(tmp_path, "standalone", 100), ("standalone", "fedgh")
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
         node = cluster.add_node(num_cpus=1)
-        words = ["sweep", "t", "--config", config, "--over", "method=standalone,fedgh", "--no-progress"]
-        where = ["--on", "ray", "--set", f"runtime.address={cluster.address}"]
-        sweeping = start(tmp_path, *words, *where, "--workers", "1")
-        deadline = time.monotonic() + 600
-        while not all(rounds(tmp_path / "t" / name) >= 2 for name in methods):
-            assert sweeping.poll() is None and time.monotonic() < deadline, messages(tmp_path)
-            time.sleep(0.05)
+        sweeping = begun(tmp_path, "--set", f"runtime.address={cluster.address}", "--workers", "1")
         cluster.remove_node(node, allow_graceful=False)
         assert sweeping.wait(timeout=1200) == 0, messages(tmp_path)
     finally:
         cluster.shutdown()
     assert "; it starts again" in messages(tmp_path)
-    for name in methods:
-        finish(tmp_path, "run", "--config", config, "--method", name, "--session", name)
-        assert federations.committed(tmp_path / "t" / name) == federations.committed(tmp_path / name)
-        assert checkpoints.verify(tmp_path / "t" / name) == []
+    end_as_runs_left_alone(tmp_path)

@@ -1,4 +1,4 @@
-"""`htfl-sim sweep --on slurm`: the array script, and its tasks run by bash with stand-ins for what Slurm provides."""
+"""Scripts for Slurm, of studies and of a run, carried out by bash with stand-ins for what Slurm provides."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from simulator.studies.folder import read_points
 from simulator.studies.study import StudySpec
 from tests import federations
 from tests.cli.conftest import TINY, Cli, assert_refused, cli, sessions
-from tests.reliability.sessions import configuration, finish, rounds, start, wait_until
+from tests.reliability.sessions import COMMAND, configuration, finish, rounds, start, wait_until
 
 __all__ = ["cli", "sessions"]
 POINTS = ("standalone", "fedgh")
@@ -49,12 +49,6 @@ def test_the_study_is_prepared_and_its_script_says_what_a_task_takes(cli: Cli, s
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
 
 
-def test_a_point_that_a_study_does_not_have_is_refused_with_those_that_it_has(cli: Cli) -> None:
-    assert cli(*ASKED).code == 0
-    result = cli("sweep", "t", "--point=2")
-    assert result.code == 2 and "study t has the points 0 to 1, and no point 2" in result.err
-
-
 def test_what_is_said_of_points_is_asked_of_slurm(cli: Cli, sessions: Path) -> None:
     for words, expected in (
         (["--set=runtime.threads_per_client=3", "--workers=2"], {"cpus-per-task": "6", "array": "0-1"}),
@@ -68,16 +62,14 @@ def test_what_is_said_of_points_is_asked_of_slurm(cli: Cli, sessions: Path) -> N
 
 def test_points_that_compute_on_a_gpu_are_given_one(tmp_path: Path) -> None:
     [point] = StudySpec(config={"method": {"name": "standalone"}}, over={"seed": (0,)}).points(tmp_path)
-
-    def gres(device: str | None, gpus: bool) -> bool:
-        return "--gres=gpu:1" in slurm.script(tmp_path, [point], Launch(tmp_path, device=device), "", gpus)
-
-    assert [gres("cuda", False), gres("cpu", True), gres(None, True), gres(None, False)] == [
-        True,
-        False,
-        True,
-        False,
-    ]
+    for device, gpus, asks in (
+        ("cuda", False, True),
+        ("cpu", True, False),
+        (None, True, True),
+        (None, False, False),
+    ):
+        text = slurm.script(tmp_path, [point], Launch(tmp_path, device=device), "", gpus)
+        assert ("--gres=gpu:1" in text) == asks, (device, gpus)
 
 
 def test_written_again_a_script_keeps_what_its_user_has_made_of_it_but_for_the_tasks(
@@ -94,20 +86,6 @@ def test_written_again_a_script_keeps_what_its_user_has_made_of_it_but_for_the_t
     assert again.code == 0 and "kept as it was, but for its line --array" in again.err
     assert script.read_bytes() == edited.replace(b"--array=0-1", b"--array=0-2%5")
     assert script.stat().st_mode & 0o777 == 0o750
-
-
-def test_points_that_htfl_sim_did_not_write_are_told_in_a_sentence(cli: Cli, sessions: Path) -> None:
-    assert cli(*ASKED).code == 0
-    for command in (("sweep", "t"), ("compare", "t")):
-        for content in (
-            b"[" * 100_000,
-            b'[{"name": "a", "axes": {}, "config": {"rounds": 2}}]',
-            b'[{"name": "a", "axes": {}, "config": {"rounds": 2, "method": 3, "runtime": []}}]',
-        ):
-            (sessions / "t" / "points.json").write_bytes(content)
-            refused = cli(*command)
-            assert refused.code == 4
-            assert "points.json" in refused.err and "Restore it from a backup." in refused.err
 
 
 def test_a_share_of_a_gpu_is_refused_since_slurm_gives_whole_ones(cli: Cli, sessions: Path) -> None:
@@ -130,14 +108,11 @@ def test_a_task_runs_its_point_as_run_would_and_leaves_a_finished_one_alone(cli:
 
 
 def test_a_point_that_is_not_listed_is_none_to_run(cli: Cli) -> None:
-    for words, code, sentences in (
-        (["--point=2"], 2, ["has the points 0 to 1, and no point 2"]),
-        (["--point=0", "--jobs=2"], 2, ["--point runs a point of a study as it is listed"]),
-        (["--point=0", "--rounds=5"], 2, ["--point runs a point of a study as it is listed"]),
-        (["--point=0", "--on=ray"], 2, ["--point runs a point of a study as it is listed"]),
-    ):
-        assert cli(*ASKED).code == 0
-        assert_refused(cli("sweep", "t", *words), code, *sentences)
+    assert cli(*ASKED).code == 0
+    assert_refused(cli("sweep", "t", "--point=2"), 2, "study t has the points 0 to 1, and no point 2")
+    for word in ("--jobs=2", "--rounds=5", "--on=ray"):
+        refused = cli("sweep", "t", "--point=0", word)
+        assert_refused(refused, 2, "--point runs a point of a study as it is listed")
 
 
 @pytest.mark.long
@@ -243,3 +218,81 @@ def test_the_job_of_a_tuning_study_ends_with_its_table(tmp_path: Path) -> None:
         )
         assert job.returncode == 0 and "standalone" in job.stdout, job.stderr
     assert sorted(rounds(each) for each in checkpoints.sessions(tmp_path / "u")) == [1, 2, 2]
+
+
+# The script in docs/slurm, for a single run.
+
+SCRIPT = Path(__file__).parents[2] / "docs" / "slurm" / "htfl-sim.sbatch"
+STANDS_IN = {
+    "srun": '#!/bin/sh\nexec "$@"\n',
+    "scontrol": '#!/bin/sh\necho "$@" >> "$REQUEUED"\n',
+}
+
+
+@pytest.fixture
+def job_7(tmp_path: Path) -> dict[str, str]:
+    """The environment of job 7, named 'job'."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, text in STANDS_IN.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return os.environ | {
+        "PATH": f"{folder}:{COMMAND.parent}:{os.environ['PATH']}",
+        "HTFL_SESSIONS": str(tmp_path),
+        "HTFL_GRACE": "0.5",
+        "REQUEUED": str(tmp_path / "requeued"),
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NAME": "job",
+    }
+
+
+def job(folder: Path, variables: dict[str, str], *arguments: str) -> subprocess.Popen[bytes]:
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            ["bash", SCRIPT, *arguments], cwd=folder, env=variables, stdout=log, stderr=log
+        )
+
+
+@pytest.mark.slow
+def test_a_job_at_its_limit_stops_queues_itself_again_and_ends_as_one_left_alone(
+    tmp_path: Path, job_7: dict[str, str]
+) -> None:
+    config = configuration(tmp_path, "fedlora", 4000)
+    first = job(tmp_path, job_7, "--config", config, "--workers", "1")
+    wait_until(lambda: rounds(tmp_path / "job") >= 2, first)
+    first.send_signal(signal.SIGUSR1)
+    assert first.wait(timeout=600) == 0, (tmp_path / "log").read_text()
+    assert (tmp_path / "requeued").read_text() == "requeue 7\n"
+
+    session = checkpoints.SessionReader(tmp_path / "job")
+    assert [event["reason"] for event in session.events() if event["event"] == "stopped"] == ["SIGTERM"]
+    done = session.rounds()[-1]
+    # The second start of the job resumes; the run is made to be near its end.
+    checkpoints.post(tmp_path / "job", "switch", {"method": None, "set": [f"rounds={done + 2}"]})
+    again = job(tmp_path, job_7, "--config", config, "--workers", "1")
+    assert again.wait(timeout=600) == 0, (tmp_path / "log").read_text()
+    assert (tmp_path / "requeued").read_text() == "requeue 7\n" and session.state() == "finished"
+
+    finish(tmp_path, "run", "--config", config, "--session", "alone", "--rounds", str(done + 2))
+    assert federations.committed(tmp_path / "job") == federations.committed(tmp_path / "alone")
+
+
+@pytest.mark.long
+def test_a_job_that_is_cancelled_stops_with_a_checkpoint_and_does_not_come_back(
+    tmp_path: Path, job_7: dict[str, str]
+) -> None:
+    config = configuration(tmp_path, "fedlora", 4000)
+    process = job(tmp_path, job_7, "--config", config, "--workers", "1")
+    wait_until(lambda: rounds(tmp_path / "job") >= 1, process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=600) == 143, (tmp_path / "log").read_text()
+    assert checkpoints.SessionReader(tmp_path / "job").state() == "stopped"
+    assert not (tmp_path / "requeued").exists()
+
+
+@pytest.mark.long
+def test_a_job_that_cannot_run_fails_with_the_runs_exit_code(tmp_path: Path, job_7: dict[str, str]) -> None:
+    assert job(tmp_path, job_7, "--method", "fedlorra").wait(timeout=600) == 2
+    assert "'fedlora'" in (tmp_path / "log").read_text()
+    assert not (tmp_path / "requeued").exists()
