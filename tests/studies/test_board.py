@@ -1,6 +1,7 @@
 """The board of a study: its rows have the numbers of `compare`, and it can be read while sessions run."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,26 @@ from pytest import approx
 
 import checkpoints
 import htfl_sim as hs
+from checkpoints import TUNING
 from simulator.base.nested import ALL
 from simulator.results.analysis.ledger import Totals
 from simulator.results.analysis.overview import Summary, read_overview
 from simulator.studies import folder as folders
-from simulator.studies.board import Board, BoardReader, BoardRow, Seen
-from simulator.studies.folder import documents
+from simulator.studies.board import (
+    Board,
+    BoardReader,
+    BoardRow,
+    Seen,
+    StudySummary,
+    TrialBoard,
+    TrialRow,
+    boundary,
+)
+from simulator.studies.folder import documents, text_of
+from simulator.studies.search import Request
 from simulator.studies.study import Point, StudySpec
 from tests import sessions
+from tui.app.panels import board as board_words
 
 Scores = dict[str, tuple[tuple[float, ...], ...]]
 """For each method, the accuracies of each seed by round."""
@@ -25,22 +38,23 @@ T2 = 4.302653
 """The 97.5 % quantile of Student's t with two degrees of freedom."""
 
 
-def study(
-    home: Path, methods: tuple[str, ...], seeds: tuple[int, ...], rounds: int = 4, **changes: Any
-) -> list[Point]:
-    """A study of methods by seeds, without sessions."""
-    points = [
-        Point(
-            f"{method}-s{seed}",
-            {"method": method, "seed": seed},
-            sessions.config(2, rounds, method, seed=seed, runtime={"threads_per_client": 1}) | changes,
-        )
+def listed(home: Path, points: Sequence[Point], **files: bytes) -> Sequence[Point]:
+    """A study of these points, without sessions."""
+    checkpoints.Group.open(home / "t", documents(StudySpec("quickstart"), points) | files).close("stopped")
+    return points
+
+
+def config(method: str = "fedgh", **changes: Any) -> dict[str, Any]:
+    return sessions.config(2, 4, method, **{"runtime": {"threads_per_client": 1}, **changes})
+
+
+def study(home: Path, methods: Sequence[str], seeds: Sequence[int], **changes: Any) -> Sequence[Point]:
+    """A study of methods by seeds."""
+    return listed(home, [
+        Point(f"{method}-s{seed}", {"method": method, "seed": seed}, config(method, seed=seed) | changes)
         for method in methods
         for seed in seeds
-    ]
-    spec = StudySpec("quickstart", over={"method": methods, "seed": seeds})
-    checkpoints.Group.open(home / "t", documents(spec, points)).close("stopped")
-    return points
+    ])  # fmt: skip
 
 
 def totals(*means: float, clock: bool = False) -> Totals:
@@ -59,9 +73,7 @@ def totals(*means: float, clock: bool = False) -> Totals:
 def seen(home: Path, point: str, *means: float, state: str = "finished", **options: Any) -> dict[Path, Seen]:
     """A session of the study as last read."""
     folder = home / "t" / point
-    return {
-        folder: Seen(Summary(f"t/{point}", str(folder), state, rounds=4), totals(*means, **options)),
-    }
+    return {folder: Seen(Summary(f"t/{point}", str(folder), state, rounds=4), totals(*means, **options))}
 
 
 def board_of(home: Path, *each: dict[Path, Seen]) -> Board:
@@ -156,11 +168,15 @@ def test_points_that_have_not_begun_or_are_damaged_stand_in_no_mean(tmp_path: Pa
     assert row.costs["bytes"] == 100
 
 
-def test_a_list_of_points_that_cannot_be_read_says_why(tmp_path: Path) -> None:
-    study(tmp_path, ("fedgh",), (0,))
-    (tmp_path / "t" / checkpoints.POINTS).write_text("{")
-    board = board_of(tmp_path)
-    assert "is not a list of points" in board.error and board.rows == ()
+def test_a_list_of_points_or_a_request_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    for file, why in (
+        (TUNING, "tuning.json is not what htfl-sim wrote"),
+        (checkpoints.POINTS, "is not a list of points"),
+    ):
+        study(tmp_path, ("fedgh",), (0,))
+        (tmp_path / "t" / file).write_text("{")
+        board = board_of(tmp_path)
+        assert why in board.error and board.rows == ()
 
 
 def test_a_setting_is_compared_with_the_baseline_of_the_same_setting(tmp_path: Path) -> None:
@@ -172,15 +188,14 @@ def test_a_setting_is_compared_with_the_baseline_of_the_same_setting(tmp_path: P
         ("fedgh", 0.1, 2),
         ("fedgh", 0.9, 2),
     ]
-    points = [
+    points = listed(tmp_path, [
         Point(
             f"{method}-{mu}-{limit}",
             {"method": method, "data.limit": limit} | ({} if mu is None else {"method.mu": mu}),
-            sessions.config(2, 4, method, runtime={"threads_per_client": 1}),
+            config(method),
         )
         for method, mu, limit in rows
-    ]
-    checkpoints.Group.open(tmp_path / "t", documents(StudySpec("quickstart"), points)).close("stopped")
+    ])  # fmt: skip
     last = (0.5, 0.6, 0.7, 0.9, 0.8)
     board = board_of(
         tmp_path, *(seen(tmp_path, point.name, each) for point, each in zip(points, last, strict=True))
@@ -213,23 +228,16 @@ def test_costs_are_means_over_the_seeds_and_simulated_time_is_missing_without_a_
     assert np.isnan(row_of(board, "fd").costs["simulated seconds"])
 
 
-def seeds_of_parts(data: int, init: int) -> dict[str, int]:
-    return {ALL: 0, "data": data, "init": init}
-
-
 def test_crossed_seeds_are_columns_of_their_own(tmp_path: Path) -> None:
-    points = [
+    listed(tmp_path, [
         Point(
             f"p{data}{init}",
             {"seed.data": data, "seed.init": init},
-            sessions.config(
-                2, 4, "fedgh", seed=seeds_of_parts(data, init), runtime={"threads_per_client": 1}
-            ),
+            config(seed={ALL: 0, "data": data, "init": init}),
         )
         for data in (0, 1)
         for init in (0, 1)
-    ]
-    checkpoints.Group.open(tmp_path / "t", documents(StudySpec("quickstart"), points)).close("stopped")
+    ])  # fmt: skip
     board = board_of(tmp_path)
     assert board.seeds == ("s0", "0/1/0", "1/0/0", "1/1/0")
     assert [row.label for row in board.rows] == ["fedgh"]
@@ -242,9 +250,7 @@ def test_a_point_that_uses_an_identical_run_has_its_numbers_and_its_name(
     (point,) = study(tmp_path, ("fedgh",), (0,))
     other = sessions.make(tmp_path / "base", clients=2, rounds=4, cka_every=0)
     monkeypatch.setattr(folders, "fingerprint_of", lambda folder: "f" * 64)
-    link: Any = {"session": "base", "fingerprint": "f" * 64}
-    linked = Point(point.name, point.axes, point.config, link=link)
-    checkpoints.Group.open(tmp_path / "t", documents(StudySpec("quickstart"), [linked])).close("finished")
+    listed(tmp_path, [replace(point, link={"session": "base", "fingerprint": "f" * 64})])
     (row,) = board_of(tmp_path, {other: Seen(Summary.read(other), totals(0.6))}).rows
     assert (row.points[0].linked, row.points[0].folder, row.points[0].accuracy) == ("base", other, 0.6)
 
@@ -271,3 +277,186 @@ def test_a_row_changes_with_its_baseline(tmp_path: Path) -> None:
                                 (seen(tmp_path, "fedgh-s0", 0.55), 0.05)):  # fmt: skip
         found = row_of(reader.read(known | changed), "fedgh").difference
         assert found is not None and found.mean == approx(difference)
+
+
+# The trials of a tuning study: rungs, scores on eval, the best so far, and its boundaries.
+
+RATES = (None, 0.1, 0.01, 0.3)
+"""The learning rate of each trial; the first has the method's own."""
+ASKED = Request(
+    {}, ("fedproto",), rounds=4, budget=4, halving=2, ranges=("training.lr=log:0.01:1",), tuning_seeds=(100,),
+    seeds=(0, 1),
+)  # fmt: skip
+"""Rungs: four trials to round 1, two to round 2, and one to round 4.
+
+The learning rate is from 0.01 to 1, so that its first and last 5 % end at 0.0126 and 0.794.
+"""
+
+
+def tuning(home: Path, asked: Request = ASKED, chosen: float | None = None) -> None:
+    """A tuning study of one method with four trials, and its final points once a value is chosen."""
+    own = [{} if rate is None else {"training.lr": rate} for rate in RATES]
+    points = [
+        Point(f"fedproto-t{number:02d}-s{seed}", {"method": "fedproto", "trial": number, "seed": seed} | values,
+              config("fedproto", seed=seed))
+        for number, values in enumerate(own)
+        for seed in asked.tuning_seeds
+    ]  # fmt: skip
+    points += [
+        Point(f"fedproto-s{seed}", {"method": "fedproto", "stage": "final", "seed": seed, "training.lr": chosen},
+              config("fedproto", seed=seed))
+        for seed in asked.seeds
+        if chosen is not None
+    ]  # fmt: skip
+    listed(home, points, **{TUNING: text_of(asdict(asked))})
+
+
+def of_trials(home: Path, scores: dict[str, list[float]], state: str = "stopped") -> dict[Path, Seen]:
+    """Sessions with these accuracies on eval by round; on test, each is 0.5 higher."""
+    found = {}
+    for name, each in scores.items():
+        folder = home / "t" / name
+        totals = sessions.totals(accuracy=np.array(each) + 0.5, eval_accuracy=np.array(each))
+        found[folder] = Seen(Summary(f"t/{name}", str(folder), state, rounds=4), totals)
+    return found
+
+
+def trials_of(home: Path, scores: dict[str, list[float]]) -> TrialBoard:
+    trials = BoardReader(home / "t").read(of_trials(home, scores)).trials
+    assert trials is not None
+    return trials
+
+
+def of(trials: TrialBoard, number: int) -> TrialRow:
+    return next(row for row in trials.rows if row.number == number)
+
+
+def named(scores: dict[int, list[float]]) -> dict[str, list[float]]:
+    return {f"fedproto-t{number:02d}-s100": each for number, each in scores.items()}
+
+
+def test_the_better_half_goes_on_once_all_are_at_a_rung_or_one_is_beyond(tmp_path: Path) -> None:
+    """At round 1, trials 1 and 2 lead. Trial 2 has reached round 2: its 0.6 there beats trial 1, which has not. A trial
+    that ended before its rung, as it diverged, does not hold the others up.
+    """
+    tuning(tmp_path)
+    waits = trials_of(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.4]}))
+    assert [(row.rung, row.upto, row.round, row.score, row.out, row.is_best) for row in waits.rows] == [
+        (1, 1, 1, 0.3, False, False), (1, 1, 1, 0.5, False, True), (1, 1, 1, 0.4, False, False),
+        (1, 1, 0, None, False, False),
+    ]  # fmt: skip
+    assert waits.rungs == 3 and waits.chosen == ()
+    assert waits.budget == "Each method has 4 trials, halving by 2: 4 to round 1, 2 to round 2, 1 to round 4."
+    later = trials_of(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.4, 0.6], 3: [0.2]}))
+    assert [row.number for row in later.rows if row.is_best] == [2]
+    assert (of(later, 2).score, of(later, 2).round, of(later, 2).upto) == (0.6, 2, 2)
+    beyond = trials_of(tmp_path, named({0: [0.3], 1: [0.5, 0.6], 2: [0.4], 3: []}))
+    for trials in (later, beyond):
+        assert [(row.rung, row.out) for row in trials.rows] == [(1, True), (2, False), (2, False), (1, True)]
+
+
+def test_a_trial_in_which_a_client_diverged_is_neither_best_nor_promoted(tmp_path: Path) -> None:
+    """Trial 3 keeps its first models. Their 0.9 beats all others, of which trials 1 and 2 go on."""
+    tuning(tmp_path)
+    sessions_of = of_trials(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.4, 0.6], 3: [0.9]}))
+    folder = tmp_path / "t" / "fedproto-t03-s100"
+    known = sessions_of[folder].totals
+    assert known is not None
+    lost = replace(known, arrays={**known.arrays, "participants": np.array([2.0])}, diverged=((0, 1),))
+    found = BoardReader(tmp_path / "t").read(
+        sessions_of | {folder: replace(sessions_of[folder], totals=lost)}
+    )
+    assert found.trials is not None
+    assert [(row.rung, row.out, row.lost) for row in found.trials.rows] == [
+        (1, True, False), (2, False, False), (2, False, False), (1, True, True),
+    ]  # fmt: skip
+    assert [row.number for row in found.trials.rows if row.is_best] == [2]
+    assert of(found.trials, 3).score is None
+    assert board_words.of_trials(found)[3].cells[-2] == "diverged"
+    assert board_words.trial_facts(found, of(found.trials, 3), 0)[0][1].startswith(
+        "a client diverged, so it loses"
+    )
+
+
+def test_the_best_trial_is_warned_about_if_its_value_is_at_the_boundary(tmp_path: Path) -> None:
+    tuning(tmp_path)
+    inside = trials_of(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.4]}))
+    assert of(inside, 1).boundary == ()
+    at = trials_of(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.6]}))
+    assert (of(at, 2).boundary, of(at, 1).boundary) == (("training.lr",), ())
+    found = BoardReader(tmp_path / "t").read(of_trials(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.6]})))
+    told = board_words.trial_facts(found, of(at, 2), 0)
+    assert ("remark", "At the boundary of its range: training.lr. A wider range may be better.") in told
+
+
+def test_the_chosen_trial_is_the_best_and_the_final_seeds_are_rows(tmp_path: Path) -> None:
+    tuning(tmp_path, chosen=0.1)
+    scores = named({0: [0.3], 1: [0.5, 0.6, 0.7, 0.7], 2: [0.4, 0.5], 3: [0.2]})
+    finals = {"fedproto-s0": [0.1, 0.2], "fedproto-s1": [0.1, 0.4]}
+    found = BoardReader(tmp_path / "t").read(of_trials(tmp_path, scores | finals, "finished"))
+    assert found.trials is not None and found.trials.chosen == ("fedproto",)
+    assert [row.number for row in found.trials.rows if row.is_best] == [1]
+    assert of(found.trials, 1).rung == 3
+    (row,) = found.rows
+    assert (row.label, found.seeds) == ("fedproto", ("s0", "s1"))
+    assert row.accuracy is not None and row.accuracy.mean == approx((0.7 + 0.9) / 2)  # on test
+
+
+def test_a_score_is_the_mean_over_the_tuning_seeds_and_the_last_rounds(tmp_path: Path) -> None:
+    """Of the last two rounds of two seeds: (0.2 + 0.4) / 2 and (0.6 + 0.8) / 2."""
+    asked = Request(
+        {}, ("fedproto",), rounds=4, budget=4, tuning_seeds=(100, 101), seeds=(0,), last=2, proportional=False
+    )
+    tuning(tmp_path, asked)
+    scores = {"fedproto-t01-s100": [0.0, 0.0, 0.2, 0.4], "fedproto-t01-s101": [0.0, 0.0, 0.6, 0.8]}
+    trials = trials_of(tmp_path, scores)
+    assert of(trials, 1).score == approx(0.5)
+    assert (trials.seeds, trials.rungs) == (("s100", "s101"), 1)
+    assert trials.budget == "Each method has 4 trials of 4 rounds."
+    assert trials.scored == "Trials are scored on eval, over the last 2 rounds of seed 100, 101."
+
+
+def test_boundaries_are_of_declared_ranges_unless_others_are_given_or_nothing_lies_beyond() -> None:
+    """λ of FedProto is from 0.01 to 10. A method of the user's has only given ranges."""
+    least = {"training.momentum": 0.0, "training.epochs": 1, "method.server_epochs": 1}
+    most = {"training.momentum": 0.9, "training.epochs": 5, "method.server_epochs": 5}
+    for method, values, expected in (
+        ("fedproto", {"method.lam": 9.9, "training.lr": 0.1}, ("method.lam",)),
+        ("mine", {"method.lam": 9.9, "training.lr": 0.99}, ("training.lr",)),
+        ("fedgh", least, ()),
+        ("fedgh", most, tuple(most)),
+    ):
+        assert boundary(ASKED, method, values) == expected
+
+
+def test_a_tuning_study_has_finished_once_its_final_seeds_have(tmp_path: Path) -> None:
+    """Most trials end before their last round, and stay stopped."""
+    tuning(tmp_path, chosen=0.1)
+
+    def summaries(names: Sequence[str], state: str) -> list[Summary]:
+        return [Summary(f"t/{name}", str(tmp_path / "t" / name), state) for name in names]
+
+    stopped = summaries([f"fedproto-t0{n}-s100" for n in range(4)], "stopped")
+    final = summaries(["fedproto-s0", "fedproto-s1"], "finished")
+    assert StudySummary.of(tmp_path / "t", [*stopped, *final]).state == "finished"
+    assert StudySummary.of(tmp_path / "t", [*stopped, final[0]]).state == "stopped"
+    assert StudySummary.of(tmp_path / "t", stopped).is_tuning
+
+
+def test_trials_are_rows_with_their_rung_round_score_and_values(tmp_path: Path) -> None:
+    tuning(tmp_path)
+    found = BoardReader(tmp_path / "t").read(
+        of_trials(tmp_path, named({0: [0.3], 1: [0.5], 2: [0.4, 0.6], 3: [0.2]}))
+    )
+    rows = board_words.of_trials(found)
+    texts = [[each if isinstance(each, str) else each.text for each in row.cells] for row in rows]  # type: ignore[union-attr]
+    assert texts == [
+        ["", "fedproto t00", "1/3", " r1 ■ ", "30.0", "its own values"],
+        ["", "fedproto t01", "2/3", " r1 ■ ", "50.0", "training.lr=0.1"],
+        ["best", "fedproto t02", "2/3", " r2 ■ ", "60.0", "training.lr=0.01"],
+        ["", "fedproto t03", "1/3", " r1 ■ ", "20.0", "training.lr=0.3"],
+    ]
+    assert [row.tone for row in rows] == ["muted", "plain", "plain", "muted"]
+    assert board_words.trial_facts(found, of(found.trials, 0), 0)[0][1] == (  # type: ignore[arg-type]
+        "30.0 % on eval after round 1; rung 1 of 3, to round 1; others were promoted"
+    )
