@@ -18,7 +18,7 @@ from simulator.engine.client_states import State
 from simulator.methods.hooks import Hooks
 from simulator.methods.standalone import Standalone
 from simulator.metrics.evaluation import accuracy_of
-from simulator.runners import Job, Jobs, Runner, local
+from simulator.runners import Job, Jobs, Runner, Work, local
 from simulator.runners.evaluation import Asked, answers_of
 from simulator.runners.local import memory_for_training
 from simulator.training.client import LocalClient
@@ -62,7 +62,8 @@ def record(into: Record, runner: Runner, hooks: Hooks, after: State, config: Con
         return Job(after.clients[client], hooks.downlink_to_unseen(after.round, after.server, info))
 
     question = partial(_measured, length=config.unseen, batch_size=config.evaluation.batch_size)
-    found = runner.ask(hooks, after.round, Jobs(federation.unseen, job), federation.unseen, question)
+    work = Work(hooks, after.round, Jobs(federation.unseen, job))
+    found = runner.ask(work, federation.unseen, question)
     into["unseen"] = {
         "clients": list(federation.unseen),
         "before": _summary(federation.unseen, [each.before for each in found]),
@@ -83,15 +84,15 @@ def _summary(clients: Sequence[int], accuracies: Sequence[float | None]) -> Unse
     }
 
 
-def _measured(
-    runner: Runner, hooks: Hooks, round: int, client: int, job: Job, *, length: UnseenConfig, batch_size: int
-) -> Newcomer:
+def _measured(runner: Runner, work: Work, client: int, *, length: UnseenConfig, batch_size: int) -> Newcomer:
     """One unseen client before and after it adapts, and trained alone for as many steps."""
+
+    hooks, round, job = work.hooks, work.round, work.jobs[client]
 
     def accuracy(hooks: Hooks, job: Job | None) -> float | None:
         if job is None:
             return None
-        answers = answers_of(runner, hooks, round, client, job, asked=Asked(batch_size))
+        answers = answers_of(runner, Work(hooks, round, {client: job}), client, asked=Asked(batch_size))
         return accuracy_of(answers["test"])
 
     federation, info = runner.context.federation, runner.info(client)

@@ -53,7 +53,7 @@ from simulator.runners import (
     always_go,
     carry_out,
 )
-from simulator.runners.evaluation import Answers, answering, evaluate, operations
+from simulator.runners.evaluation import Answers, Asked, answering, evaluate, operations
 from simulator.runners.local import server_update
 from simulator.selection import History, Selector
 from simulator.training.client import shown_in
@@ -503,13 +503,12 @@ class Engine:
 
         # The payload is that of the next round.
         parts = ("test", *(name for name in now.parts if name != "test"))
-        jobs, round, size = Jobs(chosen, job), t + aggregated, settings.batch_size
-        answers = evaluate(
-            self._runner, now.hooks, round, jobs, size, parts, self._measures, received=aggregated
-        )
+        work = Work(now.hooks, t + aggregated, Jobs(chosen, job))
+        asked = Asked(settings.batch_size, parts, dict(self._measures))
+        answers = evaluate(self._runner, work, asked, received=aggregated)
         self._tell(observe)
         counts = self.clock is not None and self.clock.system.count_evaluation
-        return answers, operations(self._runner.context, now.hooks, round, jobs, answers) if counts else {}
+        return answers, operations(self._runner.context, work, answers) if counts else {}
 
     def _tell(self, observe: Observer) -> None:
         """Pass the runner's notes to the observer."""

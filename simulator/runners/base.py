@@ -5,7 +5,7 @@ import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 from torch import Tensor
@@ -89,13 +89,6 @@ class Jobs(Mapping[int, Job]):
         return len(self._clients)
 
 
-Question = Callable[["Runner", Hooks, int, int, Job], Result]
-"""A question to a client in round t: a function of a module, because another machine may answer it."""
-
-AsOne = Callable[["Runner", Hooks, int, Mapping[int, Job]], Result]
-"""A question to several clients that answer together."""
-
-
 @dataclass(frozen=True, eq=False)
 class Work:
     """Clients that are to train, and everything a runner needs to compute any of them."""
@@ -112,6 +105,19 @@ class Work:
     limits: Mapping[int, int] = field(default_factory=dict)
     """The largest number of steps of clients that end early. Each of them trains alone."""
 
+    def of(self, clients: Iterable[int]) -> "Work":
+        """The work of these clients alone, with their jobs made."""
+        jobs = {client: self.jobs[client] for client in clients}
+        return replace(
+            self, jobs=jobs, limits={each: most for each, most in self.limits.items() if each in jobs}
+        )
+
+
+Question = Callable[["Runner", Work, int], Result]
+"""A question to a client of some work: a function of a module, because another machine may answer it."""
+
+AsOne = Callable[["Runner", Work], Result]
+"""A question to all clients of some work, who answer together. `carry_out` is one."""
 
 Gate = Callable[[Sequence[LocalUpdate], int], Decision]
 """Decides whether another client may start, from the finished updates and the number of clients at work."""
@@ -225,26 +231,15 @@ class Runner(ABC):
     def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
         """Apply a function to every client. The results are in client order."""
 
-    def ask(
-        self,
-        hooks: Hooks,
-        round: int,
-        jobs: Mapping[int, Job],
-        clients: Sequence[int],
-        question: Question[Result],
-    ) -> list[Result]:
-        return self.each(clients, lambda client: question(self, hooks, round, client, jobs[client]))
+    def ask(self, work: Work, clients: Sequence[int], question: Question[Result]) -> list[Result]:
+        """These clients' answers, in their order."""
+        return self.each(clients, lambda client: question(self, work, client))
 
     def ask_as_one(
-        self,
-        hooks: Hooks,
-        round: int,
-        jobs: Mapping[int, Job],
-        groups: Sequence[Sequence[int]],
-        question: AsOne[Result],
+        self, work: Work, groups: Sequence[Sequence[int]], question: AsOne[Result]
     ) -> list[Result]:
         """The answers of groups of clients, in their order. Each group answers as one."""
-        return [question(self, hooks, round, {client: jobs[client] for client in group}) for group in groups]
+        return [question(self, work.of(group)) for group in groups]
 
     def together(self, clients: Sequence[int]) -> list[list[int]]:
         """Clients of one architecture with the same test images, in groups that answer as one."""

@@ -23,7 +23,7 @@ from simulator.base.errors import ConfigError, is_of_memory
 from simulator.base.tensors import Tensors
 from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo
-from simulator.runners.base import Job, Runner
+from simulator.runners.base import Job, Runner, Work
 from simulator.runners.local import memory_for_evaluation
 from simulator.training.client import LocalClient
 from simulator.training.flops import Operations, counting_flops
@@ -69,44 +69,33 @@ _GLIMPSE = 2
 """Images used to find out which values a client's answers depend on."""
 
 
-def evaluate(
-    runner: Runner,
-    hooks: Hooks,
-    round: int,
-    jobs: Mapping[int, Job],
-    batch_size: int,
-    parts: Sequence[str] = ("test",),
-    measures: Mapping[str, Measure] = MappingProxyType({}),
-    *,
-    received: bool,
-) -> dict[int, dict[str, Answers]]:
+def evaluate(runner: Runner, work: Work, asked: Asked, *, received: bool) -> dict[int, dict[str, Answers]]:
+    """The answers of all clients of the work. `received`: they received their models, of which some can be equal."""
     context = runner.context
     # What clients must share to give equal answers: the architecture, and the same images.
     shared: dict[int, tuple[Any, ...]] = {}
-    for client in jobs:
-        held = [context.data.clients[client].part(name) for name in parts]
+    for client in work.jobs:
+        held = [context.data.clients[client].part(name) for name in asked.parts]
         images = ((indices.data_ptr(), len(indices)) for indices in held)
         shared[client] = runner.info(client).architecture, *images
-    # Models differ after training. Only received ones can be equal.
     several = Counter(shared.values() if received else ())
-    perhaps = [client for client in jobs if several[shared[client]] > 1]
-    answers = dict(zip(perhaps, runner.ask(hooks, round, jobs, perhaps, _made_of), strict=True))
-    kinds = {client: (shared[client], answers.get(client, client)) for client in jobs}
+    perhaps = [client for client in work.jobs if several[shared[client]] > 1]
+    answers = dict(zip(perhaps, runner.ask(work, perhaps, _made_of), strict=True))
+    kinds = {client: (shared[client], answers.get(client, client)) for client in work.jobs}
     first = {kind: client for client, kind in reversed(kinds.items())}
     alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for client in first.values():
         alike[shared[client]].append(client)
     groups = [group for each in alike.values() for group in runner.together(sorted(each))]
     stacks = [group for group in groups if len(group) > 1]
-    asked = Asked(batch_size, tuple(parts), dict(measures))
-    found = runner.ask_as_one(hooks, round, jobs, stacks, partial(_count_as_one, asked=asked))
+    found = runner.ask_as_one(work, stacks, partial(_count_as_one, asked=asked))
     counts: dict[int, dict[str, Answers]] = {}
     for group, of_each in zip(stacks, found, strict=True):
         if of_each is not None:
             counts |= zip(group, of_each, strict=True)
     alone = [client for group in groups for client in group if client not in counts]
-    counts |= zip(alone, runner.ask(hooks, round, jobs, alone, partial(answers_of, asked=asked)), strict=True)
-    return {client: counts[first[kinds[client]]] for client in jobs}
+    counts |= zip(alone, runner.ask(work, alone, partial(answers_of, asked=asked)), strict=True)
+    return {client: counts[first[kinds[client]]] for client in work.jobs}
 
 
 def answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job) -> LocalClient:
@@ -120,11 +109,7 @@ def answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: i
 
 
 def operations(
-    context: TrainingContext,
-    hooks: Hooks,
-    round: int,
-    jobs: Mapping[int, Job],
-    answers: Mapping[int, Mapping[str, Answers]],
+    context: TrainingContext, work: Work, answers: Mapping[int, Mapping[str, Answers]]
 ) -> dict[int, float]:
     """The operations of each client's answers: those of one forward pass of its architecture, by its samples.
 
@@ -136,10 +121,10 @@ def operations(
     for client, parts in answers.items():
         info = context.federation.clients[client]
         if info.architecture not in per_sample:
-            local = answering(hooks, context, info, round, jobs[client])
+            local = answering(work.hooks, context, info, work.round, work.jobs[client])
             x, _ = context.data.batch(context.data.clients[client].train[:_GLIMPSE])
             with torch.no_grad(), counting_flops() as flops:
-                hooks.predict(local, x)
+                work.hooks.predict(local, x)
             per_sample[info.architecture] = flops.total / len(x)
         samples = sum(each.samples for each in parts.values())
         found[client] = per_sample[info.architecture] * samples
@@ -151,24 +136,21 @@ def operations(
     return found
 
 
-def answers_of(
-    runner: Runner, hooks: Hooks, round: int, client: int, job: Job, *, asked: Asked
-) -> dict[str, Answers]:
-    context = runner.context
+def answers_of(runner: Runner, work: Work, client: int, *, asked: Asked) -> dict[str, Answers]:
+    """A question: the client's answers on these parts."""
+    context, hooks, round = runner.context, work.hooks, work.round
     with memory_for_evaluation(runner, round, client, asked.batch_size, runner.workers):
-        local = answering(hooks, context, runner.info(client), round, job)
+        local = answering(hooks, context, runner.info(client), round, work.jobs[client])
         [answers] = _count_all(lambda x: hooks.predict(local, x)[None], context, [local], asked)
         return answers
 
 
-def _count_as_one(
-    runner: Runner, hooks: Hooks, round: int, jobs: Mapping[int, Job], *, asked: Asked
-) -> list[dict[str, Answers]] | None:
+def _count_as_one(runner: Runner, work: Work, *, asked: Asked) -> list[dict[str, Answers]] | None:
     """The answers of clients on the same images, stacked; None if stacking fails."""
-    context, first = runner.context, next(iter(jobs))
+    context, hooks, round, first = runner.context, work.hooks, work.round, next(iter(work.jobs))
     try:
         with memory_for_evaluation(runner, round, first, asked.batch_size, at_once=1):
-            local = [answering(hooks, context, runner.info(k), round, job) for k, job in jobs.items()]
+            local = [answering(hooks, context, runner.info(k), round, job) for k, job in work.jobs.items()]
             size = max(asked.batch_size // len(local), 1)  # batch size for all of them together
             scores_of = Stacked(hooks, local).scores
             return _count_all(scores_of, context, local, asked._replace(batch_size=size))
@@ -237,14 +219,14 @@ class _Tally:
 
 
 @torch.no_grad()
-def _made_of(runner: Runner, hooks: Hooks, round: int, client: int, job: Job) -> bytes:
+def _made_of(runner: Runner, work: Work, client: int) -> bytes:
     """SHA-256 of the computation of a client's answers: the operations, and every existing value that they read."""
     data = runner.context.data
-    local = answering(hooks, runner.context, runner.info(client), round, job)
+    local = answering(work.hooks, runner.context, runner.info(client), work.round, work.jobs[client])
     x, _ = data.batch(data.clients[client].test[:_GLIMPSE])
     read = _reading()
     with read:
-        hooks.predict(local, x)
+        work.hooks.predict(local, x)
     if read.draws:  # draws come from the client's own stream
         read.digest.update(f"client {client}".encode())
     return read.digest.digest()

@@ -30,9 +30,9 @@ class Counted:
         self.clients: list[int] = []
         count = evaluation.answers_of
 
-        def counting(runner: Any, hooks: Any, round: int, client: int, *rest: Any, **asked: Any) -> Any:
+        def counting(runner: Any, work: Any, client: int, **asked: Any) -> Any:
             self.clients.append(client)
-            return count(runner, hooks, round, client, *rest, **asked)
+            return count(runner, work, client, **asked)
 
         monkeypatch.setattr(evaluation, "answers_of", counting)
 
@@ -70,7 +70,7 @@ def test_equal_models_on_one_test_set_are_asked_once(name: str, monkeypatch: pyt
     once = federations.run(parts.engine, 1).record
     assert len(counted.clients) == len(parts.federation.architectures)
 
-    monkeypatch.setattr(evaluation, "_made_of", lambda runner, hooks, round, client, job: bytes([client]))
+    monkeypatch.setattr(evaluation, "_made_of", lambda runner, work, client: bytes([client]))
     each = federations.run(built(name).engine, 1).record
     assert len(counted.clients) == len(parts.federation.architectures) + 6
     assert once is not None and each is not None

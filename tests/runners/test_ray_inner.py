@@ -26,7 +26,7 @@ from simulator.methods.hooks import Hooks
 from simulator.runners import Job, LocalUpdate, Work, carry_out
 from simulator.runners import ray as on_ray
 from simulator.runners.local import memory_for_training
-from simulator.runners.ray.runner import RayRunner, _Lonely, _Sent, trained
+from simulator.runners.ray.runner import RayRunner, _Lonely, _Sent
 from simulator.runners.ray.setup import WorkerSetup, inner_runner, same_bits
 from simulator.runners.ray.transfer import PAYLOADS, KnownStates, Message, Payloads
 from simulator.sessions.reader import CheckedReader
@@ -124,7 +124,7 @@ def test_portions_computed_elsewhere_have_the_bits_of_the_runner_in_process(
     for portion in inner_runner(federations.context(there), settings).bundles(list(jobs), finished):
         runner, theirs = pickle.loads(packed).set_up(data)
         data = runner.context.data
-        elsewhere += trained(runner, theirs, 1, {client: jobs[client] for client in portion})
+        elsewhere += carry_out(runner, Work(theirs, 1, {client: jobs[client] for client in portion}))
         runner.close()
     assert brought_out(elsewhere) == brought_out(in_process)
 
@@ -328,7 +328,7 @@ def test_equipment_gives_the_update_that_the_run_itself_would_compute() -> None:
     payload = hooks.downlink(1, state.server, client)
     mine = federations.updated(parts, 1, state.clients[1], dict(payload))
     job = Job(state.clients[1], {name: tensor.clone() for name, tensor in payload.items()})
-    [theirs] = trained(there, hooks_there, 1, {1: job})
+    [theirs] = carry_out(there, Work(hooks_there, 1, {1: job}))
     assert federations.bits(theirs.tensors) == federations.bits(mine.tensors)
     assert theirs.losses == mine.losses
 

@@ -9,11 +9,10 @@ import math
 import os
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.base.documents import Node
@@ -25,7 +24,6 @@ from simulator.runners import base
 from simulator.runners.base import (
     AsOne,
     Finished,
-    Job,
     LocalUpdate,
     Question,
     Result,
@@ -122,13 +120,11 @@ class RayRunner(Runner):
         return pool.free([pool.states.keeper(client) for client in portion], ahead)
 
     def start(self, work: Work, portion: Sequence[int]) -> None:
-        limits = {client: work.limits[client] for client in portion if client in work.limits}
-        question = partial(trained, dispatch=work.dispatch, limits=limits)
         # Clients of one portion share their actor's workers.
         seconds = sum(self._seconds.get(client, math.inf) for client in portion) / self._inner.workers
         worker = self.free_for(portion)
         assert worker is not None, "has_room() comes before"
-        self._send(worker, question, work.hooks, work.round, work.jobs, portion, seconds)
+        self._send(worker, carry_out, work, portion, seconds)
 
     def next_finished(self, seconds: float) -> Finished | None:
         match self._received(seconds):
@@ -150,36 +146,24 @@ class RayRunner(Runner):
     def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
         return self._here.each(clients, work)
 
-    def ask(
-        self,
-        hooks: Hooks,
-        round: int,
-        jobs: Mapping[int, Job],
-        clients: Sequence[int],
-        question: Question[Result],
-    ) -> list[Result]:
+    def ask(self, work: Work, clients: Sequence[int], question: Question[Result]) -> list[Result]:
         ordered = [client for [client] in self.longest_first([client] for client in clients)]
         portions = portioned(ordered, self._inner.workers)
-        found = self.ask_as_one(hooks, round, jobs, portions, partial(answered, question=question))
+        found = self.ask_as_one(work, portions, partial(answered, question=question))
         answers = dict(zip(ordered, chain.from_iterable(found), strict=True))
         return [answers[client] for client in clients]
 
     def ask_as_one(
-        self,
-        hooks: Hooks,
-        round: int,
-        jobs: Mapping[int, Job],
-        groups: Sequence[Sequence[int]],
-        question: AsOne[Result],
+        self, work: Work, groups: Sequence[Sequence[int]], question: AsOne[Result]
     ) -> list[Result]:
-        self.open(hooks)
+        self.open(work.hooks)
         keeper = self._opened.states.keeper
         waiting = _Waiting((keeper(group[0]), group) for group in self.longest_first(groups))
         answers: dict[tuple[int, ...], Any] = {}
         try:
             while len(answers) < len(groups):
                 while waiting and (worker := self.free_for((), ahead=math.inf)) is not None:
-                    self._send(worker, question, hooks, round, jobs, waiting.next_for(worker))
+                    self._send(worker, question, work, waiting.next_for(worker))
                 match self._received(base.POLL_SECONDS):
                     case None:
                         continue
@@ -266,14 +250,7 @@ class RayRunner(Runner):
         return self._pool
 
     def _send(
-        self,
-        worker: "Worker",
-        question: AsOne[Any],
-        hooks: Hooks,
-        round: int,
-        jobs: Mapping[int, Job],
-        portion: Sequence[int],
-        seconds: float = 0.0,
+        self, worker: "Worker", question: AsOne[Any], work: Work, portion: Sequence[int], seconds: float = 0.0
     ) -> None:
         """Give a portion of clients to an actor."""
         from simulator.runners.ray.workers import reaching
@@ -283,12 +260,11 @@ class RayRunner(Runner):
             question = partial(entered, question=question, since=self._since)
         self.workers = max(pool.ready, 1) * self._inner.workers
         self._payloads = self._payloads or Payloads(pool.put)
-        with reaching(round, same_bits(self._settings)):
-            of_each = {client: jobs[client] for client in portion}
-            states = {client: job.tensors for client, job in of_each.items()}
-            received = [self._payloads.put(job.payload) for job in of_each.values()]
-            ref, task = pool.send(worker, question, round, states, received, seconds)
-        self._at_work[ref] = _Sent(round, portion, worker, task)
+        with reaching(work.round, same_bits(self._settings)):
+            of_portion = work.of(portion)
+            received = [self._payloads.put(job.payload) for job in of_portion.jobs.values()]
+            ref, task = pool.send(worker, question, of_portion, received, seconds)
+        self._at_work[ref] = _Sent(work.round, portion, worker, task)
 
     def _received(self, seconds: float) -> "tuple[_Sent, Any] | Lost | None":
         """An answer, with what it answers, or `Lost` if an actor died. None if no answer came within `seconds`.
@@ -335,32 +311,15 @@ class RayRunner(Runner):
         self.say(f"{what[0].upper()}{what[1:]}; {'the client is' if alone else 'they are'} computed again.")
 
 
-def trained(
-    runner: Runner,
-    hooks: Hooks,
-    round: int,
-    jobs: Mapping[int, Job],
-    *,
-    dispatch: int | None = None,
-    limits: Mapping[int, int] = MappingProxyType({}),
-) -> list[LocalUpdate]:
-    """A question: the updates of these clients."""
-    return carry_out(runner, Work(hooks, round, jobs, dispatch=dispatch, limits=limits))
-
-
-def answered(
-    runner: Runner, hooks: Hooks, round: int, jobs: Mapping[int, Job], *, question: Question[Result]
-) -> list[Result]:
+def answered(runner: Runner, work: Work, *, question: Question[Result]) -> list[Result]:
     """A question: each client's own answer to another question."""
-    return runner.ask(hooks, round, jobs, list(jobs), question)
+    return runner.ask(work, list(work.jobs), question)
 
 
-def entered(
-    runner: Runner, hooks: Hooks, round: int, jobs: Mapping[int, Job], *, question: AsOne[Result], since: int
-) -> Result:
+def entered(runner: Runner, work: Work, *, question: AsOne[Result], since: int) -> Result:
     """A question: the answer to another one, with clients and data as they are in round `since`."""
     runner.enter(since)
-    return question(runner, hooks.at(since), round, jobs)
+    return question(runner, replace(work, hooks=work.hooks.at(since)))
 
 
 class _Sent(NamedTuple):

@@ -23,7 +23,7 @@ from simulator.base.documents import Node
 from simulator.base.environment import environment, inexact
 from simulator.base.errors import ConfigError, HtflError, MachinesLost, NotEnoughMemory
 from simulator.methods.hooks import Hooks
-from simulator.runners.base import AsOne, Job, LocalUpdate, Runner
+from simulator.runners.base import AsOne, Job, LocalUpdate, Runner, Work
 from simulator.runners.ray import cluster
 from simulator.runners.ray.cluster import DEATHS, Needs
 from simulator.runners.ray.setup import WorkerSetup, clients_at_once
@@ -78,11 +78,14 @@ class Actor:
         setup: Sequence[Any],
         orders: Orders,
         question: AsOne[Any],
-        round: int,
+        about: tuple[int, int | None, Mapping[int, int]],
         states: Mapping[int, Mapping[str, Tensor] | Kept],
         *payloads: Mapping[str, Tensor] | None,
     ) -> TaskResult | Refused:
-        """The answer of clients in round t of a run, from their initial states, sent or kept, and payloads."""
+        """The answer of clients of a run, from their initial states, sent or kept, and payloads.
+
+        about: the work's round, dispatch, and limits.
+        """
         self._states.begin(orders)
         try:
             runner, hooks = self._for(run, setup)
@@ -97,7 +100,7 @@ class Actor:
                 for (client, state), payload in zip(states.items(), payloads, strict=True)
             }
             with tf32_in_force(federation.training.precision, device):
-                result = question(runner, hooks, round, jobs)
+                result = question(runner, Work(hooks, about[0], jobs, dispatch=about[1], limits=about[2]))
         except NotEnoughMemory as error:
             return Refused(NotEnoughMemory(f"node {socket.gethostname()}: {error}"))
         except HtflError as error:
@@ -337,28 +340,22 @@ class WorkerPool:
         return next((worker for worker in able if worker in keepers), first)
 
     def send(
-        self,
-        worker: Worker,
-        question: Any,
-        round: int,
-        states: Mapping[int, Mapping[str, Tensor]],
-        payloads: Iterable[Any],
-        seconds: float,
+        self, worker: Worker, question: AsOne[Any], work: Work, payloads: Iterable[Any], seconds: float
     ) -> tuple[Any, int]:
         """Send clients to an actor, and return the reference to its answer, and the number of the task.
 
-        seconds: that they are expected to take.
+        payloads: references. seconds: that the clients are expected to take.
         """
         worker.until = max(time.monotonic(), worker.until if worker.given else 0.0) + seconds
         worker.given += 1
         self._joined[worker] = self._joined.pop(worker)  # moves it behind the others
         sent = {
-            client: self.states.at(worker, client, state) or Message(state)
-            for client, state in states.items()
+            client: self.states.at(worker, client, job.tensors) or Message(job.tensors)
+            for client, job in work.jobs.items()
         }
-        orders = self.states.orders(worker)
+        orders, about = self.states.orders(worker), (work.round, work.dispatch, work.limits)
         ask = worker.handle.ask.remote
-        return ask(self._run, self._sent, orders, question, round, sent, *payloads), orders.task
+        return ask(self._run, self._sent, orders, question, about, sent, *payloads), orders.task
 
     def put(self, message: Any) -> Any:
         return ray.put(message)
