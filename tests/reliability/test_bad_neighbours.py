@@ -9,7 +9,7 @@ import pytest
 from checkpoints import SessionReader
 from simulator.results.analysis.feed import Feed
 from tests.cli.conftest import Cli, assert_refused, rewrite
-from tests.reliability.resealed import close, write_ledger
+from tests.reliability.fuzz import close, write_ledger
 
 pytestmark = pytest.mark.long
 
