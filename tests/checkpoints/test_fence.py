@@ -187,75 +187,12 @@ def test_who_took_the_session_while_it_was_looked_at_is_not_taken_over(sleeper: 
     late.let_go()
 
 
-def test_a_machine_of_the_same_name_is_told_apart_by_its_own_id(tmp_path: Path) -> None:
-    folder = make(tmp_path / "s", rounds=1)
-    leave_note(folder, boot_id="another", machine_id="another")
-
-    with pytest.raises(SessionUnreadable, match=r"on another machine\. .*: `htfl-sim resume \S+ --steal`"):
-        Store.open(folder)
-
-
-def test_a_copy_of_this_machine_whose_heart_beats_is_not_displaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Same name, same id: a start of this very machine since then looks alike, but its heart does not beat."""
-    folder = make(tmp_path / "s", rounds=1)
-    leave_note(folder, boot_id="another", heartbeat=5)
-    monkeypatch.setattr(lock.time, "sleep", lambda _: leave_note(folder, boot_id="another", heartbeat=6))
-
-    with pytest.raises(SessionUnreadable, match="its heartbeat still moves"):
-        Store.open(folder)
-
-
-def test_a_process_in_a_container_that_cannot_be_seen_is_watched_before_it_is_displaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = make(tmp_path / "s", rounds=1)
-    leave_note(folder, process_space="pid:[1]", heartbeat=5)
-    beat = {"process_space": "pid:[1]", "heartbeat": 6}
-    monkeypatch.setattr(lock.time, "sleep", lambda _: leave_note(folder, **beat))
-
-    with pytest.raises(SessionUnreadable, match="its heartbeat still moves"):
-        Store.open(folder)
-
-
 def test_an_earlier_version_that_steals_the_session_displaces_too(sleeper: Store) -> None:
     """Its notes have no epoch."""
     leave_note(sleeper.folder, **ELSEWHERE)
     with pytest.raises(Displaced, match="process 1 on elsewhere"):
         commit(sleeper, 4)
     sleeper.close()
-
-
-def test_a_link_whose_answer_was_lost_and_that_was_tried_again_is_the_same_link(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """NFS says that the name exists: it does, and it is ours."""
-    link = os.link
-
-    def twice(*names: Any, **options: Any) -> None:
-        link(*names, **options)
-        link(*names, **options)
-
-    with Store.create(tmp_path / "s", {}) as store:
-        monkeypatch.setattr(os, "link", twice)
-        commit(store, 1)
-    assert verify(tmp_path / "s") == []
-
-
-def test_a_rename_whose_answer_was_lost_and_that_was_tried_again_is_the_same_rename(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """NFS says that there is nothing to rename: it has its name already."""
-    replace = os.replace
-
-    def twice(*names: Any, **options: Any) -> None:
-        replace(*names, **options)
-        replace(*names, **options)
-
-    monkeypatch.setattr(os, "replace", twice)
-    folder = make(tmp_path / "s", rounds=2)
-    assert verify(folder) == []
 
 
 def test_a_file_system_without_locks_leaves_it_to_the_note(
@@ -273,9 +210,34 @@ def test_a_file_system_without_locks_leaves_it_to_the_note(
         Store.open(folder)
 
 
-def test_a_note_of_control_characters_is_no_note(tmp_path: Path) -> None:
+def test_an_owner_that_is_not_seen_to_be_dead_is_watched_before_it_is_displaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of this machine, whose start since then looks alike, or a container's process: its heart beats."""
     folder = make(tmp_path / "s", rounds=1)
-    leave_note(folder, host="\x1b[2J\x9b31m", boot_id="another")
-    assert SessionReader(folder).state() == "interrupted"
-    (finding,) = verify(folder)
-    assert finding.message == "owner.json is not an owner's note: host is not as it should be."
+    for facts in ({"boot_id": "another"}, {"process_space": "pid:[1]"}):
+        leave_note(folder, **facts, heartbeat=5)
+        with monkeypatch.context() as patch:
+            patch.setattr(lock.time, "sleep", lambda _, facts=facts: leave_note(folder, **facts, heartbeat=6))
+            with pytest.raises(SessionUnreadable, match="its heartbeat still moves"):
+                Store.open(folder)
+    leave_note(folder, boot_id="another", machine_id="another")  # it bears this one's name only
+    with pytest.raises(SessionUnreadable, match=r"on another machine\. .*: `htfl-sim resume \S+ --steal`"):
+        Store.open(folder)
+
+
+@pytest.mark.parametrize("call", ["link", "replace"])
+def test_a_call_whose_answer_was_lost_and_that_was_tried_again_is_the_same_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """NFS says that the name exists, or that there is nothing to rename: it is ours."""
+    real = getattr(os, call)
+
+    def twice(*names: Any, **options: Any) -> None:
+        real(*names, **options)
+        real(*names, **options)
+
+    with Store.create(tmp_path / "s", {}) as store:
+        monkeypatch.setattr(os, call, twice)
+        commit(store, 1)
+    assert verify(tmp_path / "s") == []

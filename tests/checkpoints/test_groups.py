@@ -38,14 +38,6 @@ time.sleep(600)
 """
 
 
-def test_a_group_is_made_with_its_documents_and_read_by_anybody(tmp_path: Path) -> None:
-    with Group.open(tmp_path / "g", DOCUMENTS):
-        reader = GroupReader(tmp_path / "g")
-        assert reader.document("study.toml") == b"rounds = 1\n" and reader.alive()
-    assert not GroupReader(tmp_path / "g").alive()
-    assert checkpoints.groups(tmp_path) == [tmp_path / "g"]
-
-
 def test_of_two_owners_the_second_is_told_who_the_first_is(tmp_path: Path) -> None:
     with Group.open(tmp_path / "g", DOCUMENTS), pytest.raises(Locked, match="in use by process"):
         Group.open(tmp_path / "g")

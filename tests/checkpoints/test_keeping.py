@@ -30,6 +30,10 @@ from tests.checkpoints.helpers import (
 BEST = "accuracy.mean"
 
 
+def objects(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.glob("objects/??/*")}
+
+
 def kept_by(policy: Retention, scores: list[float | None]) -> list[int]:
     """The policy in the words of its documentation, over rounds 1, 2, … with these scores."""
     rounds = range(1, len(scores) + 1)
@@ -76,13 +80,11 @@ def test_the_checkpoints_kept_are_the_policys_and_the_objects_are_theirs(
     session = SessionReader(folder)
     assert session.rounds() == kept_by(policy, [score for score, _ in rounds])
     needed = {ref.name for round in session.rounds() for ref in session.manifest(round).states.values()}
-    there = {path.relative_to(folder).as_posix() for path in folder.glob("objects/??/*")}
-    assert there == needed
+    assert objects(folder) == needed
     assert len(session.records()) == len(rounds)
 
 
 def test_an_object_put_for_the_next_commit_survives_the_retirement_of_its_last_user(tmp_path: Path) -> None:
-
     with Store.create(tmp_path / "s", {}, Retention(last=1)) as store:
         commit(store, 1, server=7)
         back_again = store.put(weights(7))
@@ -92,7 +94,6 @@ def test_an_object_put_for_the_next_commit_survives_the_retirement_of_its_last_u
 
 
 def test_what_was_put_and_never_committed_is_swept_when_opened(tmp_path: Path) -> None:
-
     with Store.create(tmp_path / "s", {}) as store:
         commit(store, 1)
         orphan = store.put(weights(99))
@@ -133,10 +134,6 @@ def test_a_policy_that_keeps_nothing_is_refused() -> None:
 
 
 # Unfinished rounds
-
-
-def objects(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.glob("objects/??/*")}
 
 
 def warnings(store: Store) -> list[str]:
@@ -330,14 +327,6 @@ def test_a_line_that_was_made_longer_is_rebuilt_with_one_warning(tmp_path: Path)
             "ledger.jsonl was torn or altered; it was rebuilt from the checkpoints."
         ]
     assert (folder / "ledger.jsonl").read_bytes() == raw
-
-
-def test_a_missing_ledger_is_rebuilt(tmp_path: Path) -> None:
-    folder = make(tmp_path / "s", rounds=2)
-    (folder / "ledger.jsonl").unlink()
-
-    assert any(finding.path == "ledger.jsonl" for finding in verify(folder))
-    assert_whole_again(folder, rounds=2)
 
 
 def test_an_altered_line_whose_checkpoint_is_gone_is_refused(tmp_path: Path) -> None:

@@ -14,8 +14,6 @@ from tests.checkpoints.disk import Failing
 from tests.checkpoints.helpers import commit, make
 from tests.checkpoints.test_lock import leave_note
 
-USUAL = lock.PULSE_SECONDS, lock.BEAT_SECONDS
-
 
 @pytest.fixture(autouse=True)
 def quick(no_pulse: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,21 +46,6 @@ def test_the_note_moves_and_keeps_its_facts_while_the_owner_says_nothing(tmp_pat
         until(lambda: beats(folder) > before + 3)
         note = SessionReader(folder).owner() or {}
         assert (note["state"], note["progress"], note["closed"]) == ("paused", {"round": 3}, False)
-
-
-@pytest.mark.long
-def test_a_note_comes_at_least_once_a_second_and_at_most_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pulse, beat = USUAL
-    assert (pulse + beat, beat) == (1.0, 0.5)
-    monkeypatch.setattr(lock, "PULSE_SECONDS", pulse)
-    monkeypatch.setattr(lock, "BEAT_SECONDS", beat)
-    with Store.create(tmp_path / "s", {}):
-        since, before = time.monotonic(), beats(tmp_path / "s")
-        until(lambda: beats(tmp_path / "s") > before + 1)
-        seen, took = beats(tmp_path / "s") - before, time.monotonic() - since
-        assert seen <= took / beat + 1
 
 
 def test_nothing_is_written_after_the_release_and_no_thread_is_left(tmp_path: Path) -> None:

@@ -61,39 +61,28 @@ def test_the_same_process_cannot_open_a_session_twice(tmp_path: Path) -> None:
         Store.open(tmp_path / "s")
 
 
-def test_a_process_that_was_given_the_dead_owners_number_holds_nothing(tmp_path: Path) -> None:
-    folder = make(tmp_path / "s", rounds=1)
-    parent = os.getppid()
-    leave_note(folder, pid=parent, start_time=psutil.Process(parent).create_time() - 60)
-
-    with Store.open(folder) as store:
-        assert store.round == 1
-
-
-def test_a_living_owner_whose_lock_file_was_removed_still_owns_the_session(tmp_path: Path) -> None:
-    folder = make(tmp_path / "s", rounds=1)
-    parent = os.getppid()
-    leave_note(folder, pid=parent, start_time=psutil.Process(parent).create_time())
-
-    with pytest.raises(Locked, match=f"process {parent} .*still running"):
-        Store.open(folder)
-
-
-def test_an_owner_from_before_the_machine_started_again_holds_nothing(tmp_path: Path) -> None:
-    folder = make(tmp_path / "s", rounds=1)
-    parent = os.getppid()
-    leave_note(folder, boot_id="another", pid=parent, start_time=psutil.Process(parent).create_time())
-
-    with Store.open(folder) as store:
-        assert store.round == 1
-
-
-def test_an_owner_on_another_machine_is_only_displaced_on_demand(tmp_path: Path) -> None:
-    folder = make(tmp_path / "s", rounds=1)
-    leave_note(folder, host="elsewhere", boot_id="another")
-
-    with pytest.raises(Locked, match=r"process 1 on elsewhere since 2026-01-01.*--steal"):
-        Store.open(folder)
+def test_an_owner_holds_a_session_while_it_may_live(tmp_path: Path) -> None:
+    """By number and start: of a process that lives, of one that was given a dead one's number, of another machine."""
+    folder, parent = make(tmp_path / "s", rounds=1), os.getppid()
+    started = psutil.Process(parent).create_time()
+    for facts, said in (
+        (
+            {"pid": parent, "start_time": started},
+            f"process {parent} .*still running",
+        ),  # its lock file was removed
+        ({"pid": parent, "start_time": started - 60}, None),
+        (
+            {"boot_id": "another", "pid": parent, "start_time": started},
+            None,
+        ),  # from before the machine started again
+        ({"host": "elsewhere", "boot_id": "another"}, r"process 1 on elsewhere since 2026-01-01.*--steal"),
+    ):
+        leave_note(folder, **facts)
+        if said:
+            with pytest.raises(Locked, match=said):
+                Store.open(folder)
+        else:
+            Store.open(folder).close()
     Store.open(folder, steal=True).close()
 
 

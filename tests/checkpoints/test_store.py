@@ -15,11 +15,9 @@ from checkpoints import (
     SessionUnreadable,
     Store,
     TensorSpec,
-    UnsupportedVersion,
     files,
     verify,
 )
-from checkpoints.schema import seal, unseal
 from tests.checkpoints.disk import Failing
 from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, server_value, weights
 
@@ -93,16 +91,6 @@ def test_states_are_put_from_several_threads(tmp_path: Path) -> None:
     assert verify(tmp_path / "s") == []
 
 
-def test_the_initial_state_has_a_checkpoint_and_no_ledger_line(tmp_path: Path) -> None:
-    with Store.create(tmp_path / "s", {}) as store:
-        commit(store, 0)
-        commit(store, 1)
-
-    session = SessionReader(tmp_path / "s")
-    assert session.rounds() == [0, 1]
-    assert session.records() == [record(1)]
-
-
 def test_rounds_only_go_forward_and_bring_their_own_record(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}, KEEP_ALL) as store:
         commit(store, 2)
@@ -168,22 +156,6 @@ def test_a_read_only_place_is_found_before_anything_is_made(
     assert str(tmp_path / "s") in str(caught.value)
     assert caught.value.exit_code == 5
     assert not (tmp_path / "s").exists()
-
-
-def test_what_is_no_session_is_said_to_be_none(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(SessionUnreadable, match="is not a session"):
-            SessionReader(path)
-
-
-def test_a_newer_format_is_refused_with_the_version_needed(tmp_path: Path) -> None:
-    folder = make(tmp_path / "s", rounds=1)
-    document = unseal((folder / "session.json").read_bytes(), "session.json")
-    (folder / "session.json").write_bytes(seal(document | {"format": 7}))
-
-    for use in (SessionReader, Store.open, verify):
-        with pytest.raises(UnsupportedVersion, match="reads format 7"):
-            use(folder)
 
 
 def test_asking_for_what_is_not_kept_says_what_is(tmp_path: Path) -> None:
