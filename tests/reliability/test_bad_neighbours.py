@@ -13,67 +13,36 @@ from tests.reliability.fuzz import close, write_ledger
 
 pytestmark = pytest.mark.long
 
-Make = Callable[[Path], object]
+ODD: dict[str, Callable[[Path], object]] = {
+    "a pipe": lambda folder: os.mkfifo(folder / "session.json"),
+    "a loop of links": lambda folder: (folder / "session.json").symlink_to("session.json"),
+    "a folder": lambda folder: (folder / "session.json").mkdir(),
+    "no JSON": lambda folder: (folder / "session.json").write_bytes(b"\x00\x9b31m"),
+    "a hole": lambda folder: (folder / "session.json").open("wb").truncate(3 << 30),
+    "manifests alone": lambda folder: (folder / "manifests").mkdir(),
+    "a link for manifests": lambda folder: (
+        (folder / "session.json").write_bytes(b"{}"),
+        (folder / "manifests").symlink_to("/dev"),
+    ),
+}
 
 
-def a_pipe(folder: Path) -> None:
-    os.mkfifo(folder / "session.json")
-
-
-def a_loop_of_links(folder: Path) -> None:
-    (folder / "session.json").symlink_to("session.json")
-
-
-def a_folder(folder: Path) -> None:
-    (folder / "session.json").mkdir()
-
-
-def no_json(folder: Path) -> None:
-    (folder / "session.json").write_bytes(b"\x00\x9b31m")
-
-
-def a_hole_of_three_gigabytes(folder: Path) -> None:
-    (folder / "session.json").touch()
-    os.truncate(folder / "session.json", 3 << 30)
-
-
-def manifests_alone(folder: Path) -> None:
-    (folder / "manifests").mkdir()
-
-
-def a_link_for_manifests(folder: Path) -> None:
-    (folder / "session.json").write_bytes(b"{}")
-    (folder / "manifests").symlink_to("/dev")
-
-
-ODD = (
-    a_pipe,
-    a_loop_of_links,
-    a_folder,
-    no_json,
-    a_hole_of_three_gigabytes,
-    manifests_alone,
-    a_link_for_manifests,
-)
-
-
-@pytest.mark.parametrize("make", ODD)
-def test_an_odd_neighbour_is_listed_with_its_reason_and_stops_nothing(
-    cli: Cli, done: Path, make: Make
-) -> None:
-    odd = done.parent / "odd"
-    odd.mkdir()
-    make(odd)
+def test_an_odd_neighbour_is_listed_with_its_reason_and_stops_nothing(cli: Cli, done: Path) -> None:
+    for number, make in enumerate(ODD.values()):
+        odd = done.parent / f"odd{number}"
+        odd.mkdir()
+        make(odd)
+        assert_refused(cli("show", odd.name), 4, odd.name)
+        feed = Feed(odd)  # as the app reads it
+        assert feed.poll() and feed.run.error
     listed = cli("sessions", "--json")
     assert listed.code == 0
     by_name = {each["name"]: each for each in listed.json()}
-    assert by_name["done"]["state"] == "finished"
-    assert by_name["odd"]["state"] == "damaged" and by_name["odd"]["error"]
+    assert by_name.pop("done")["state"] == "finished"
+    assert len(by_name) == len(ODD)
+    assert all(each["state"] == "damaged" and each["error"] for each in by_name.values())
     assert cli("show", "done").code == 0
-    assert_refused(cli("show", "odd"), 4, "odd")
     assert cli("fork", "done", "--at-round=1", "--session=other").code == 0
-    feed = Feed(odd)  # as the app reads it
-    assert feed.poll() and feed.run.error
 
 
 def test_damaged_events_are_said_and_the_rest_of_a_session_is_shown(cli: Cli, done: Path) -> None:
@@ -91,16 +60,16 @@ def test_damaged_events_are_said_and_the_rest_of_a_session_is_shown(cli: Cli, do
     assert cli("resume", "done").code == 0, "what is only told keeps nothing from going on"
 
 
-@pytest.mark.parametrize(
-    ("section", "key", "value"),
-    [("data", "partition", "by feeling"), ("runtime", "workers", -1), ("federation", "group", "nobody")],
-)
-def test_settings_that_no_session_has_are_damage_and_no_mistake_of_the_user(
-    cli: Cli, done: Path, section: str, key: str, value: object
-) -> None:
+def test_settings_that_no_session_has_are_damage_and_no_mistake_of_the_user(cli: Cli, done: Path) -> None:
     config = SessionReader(done).document["config"]
-    rewrite(done, config=config | {section: config[section] | {key: value}})
-    assert_refused(cli("resume", "done"), 4, "done", "settings are not valid")
+    wrong = (
+        ("data", "partition", "by feeling"),
+        ("runtime", "workers", -1),
+        ("federation", "group", "nobody"),
+    )
+    for section, key, value in wrong:
+        rewrite(done, config=config | {section: config[section] | {key: value}})
+        assert_refused(cli("resume", "done"), 4, "done", "settings are not valid")
 
 
 def test_a_ledger_that_is_sealed_and_says_anything_is_damage_to_a_resume(cli: Cli, done: Path) -> None:

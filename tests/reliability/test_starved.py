@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tests import federations
 from tests.checkpoints.disk import Recording
 from tests.cli.conftest import TINY, call
 from tests.reliability.sessions import (
+    COMMAND,
     configuration,
     messages,
     mounted,
@@ -26,6 +28,38 @@ from tests.reliability.sessions import (
 from tui.common.errors import explain
 
 RUN = ("run", *TINY, "--rounds=3", "--session=s", "--method=fedlora")
+
+
+@pytest.mark.slow
+def test_a_run_on_a_disk_that_fills_up_says_what_it_needed_and_goes_on_when_there_is_room(
+    tmp_path: Path,
+) -> None:
+    """700 KB are more than one round takes, and less than twelve."""
+    small = tmp_path / "small"
+    assert call(*RUN, "--rounds=12", "--sessions-dir", tmp_path).code == 0
+    with mounted(small, "-t", "tmpfs", "-o", "size=700k", "tmpfs"):
+        with (tmp_path / "log").open("wb") as log:  # the messages have room
+            process = subprocess.Popen(
+                [COMMAND, *RUN, "--rounds=12", "--set=checkpoint.keep_last=99", "--sessions-dir", small],
+                stderr=log,
+            )
+        assert process.wait(timeout=600) == 5
+        said = (tmp_path / "log").read_text().splitlines()[-1]
+        assert said.startswith("error: ") and str(small / "s") in said and "no space left" in said
+        assert re.search(r"[\d,]+ bytes were needed", said)
+        assert "Traceback" not in (tmp_path / "log").read_text()
+
+        reached = checkpoints.SessionReader(small / "s").rounds()[-1]
+        assert 1 <= reached < 12
+        assert [f for f in checkpoints.verify(small / "s") if f.severity == "damage"] == []
+        assert call("show", "s", "--sessions-dir", small).code == 0
+        assert call("resume", "s", "--sessions-dir", small).code == 5, "there is still no room"
+
+        subprocess.run(["mount", "-o", "remount,size=100m", small], check=True)
+        assert call("resume", "s", "--sessions-dir", small).code == 0
+        assert federations.committed(small / "s") == federations.committed(tmp_path / "s")
+        assert checkpoints.verify(small / "s") == []
+        assert list((small / "s" / "tmp").iterdir()) == []
 
 
 @pytest.mark.long

@@ -1,15 +1,24 @@
-"""Disk growth: what does not change costs nothing, retention bounds the rest, and a fork keeps what it needs."""
+"""Growth: an unchanged state costs no disk, retention bounds the rest, and 300 rounds take the memory of ten."""
 
+import json
+import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 import checkpoints
 from simulator.engine.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
+from tests.reliability.sessions import COMMAND, configuration
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("generated_images")]
+
+
+MIB = 2**20
+TOLERANCE = 8 * MIB
+"""What may come and go. Keeping 28 KiB a round would exceed it; the states of one round are 107 KB."""
 
 
 def objects(folder: Path) -> dict[str, int]:
@@ -43,3 +52,19 @@ def test_twenty_rounds_take_the_space_of_six_and_their_ledger(tmp_path: Path) ->
     assert all(sum(held.values()) <= 4 * largest_checkpoint for held in sizes.values())
     assert len(checkpoints.SessionReader(tmp_path / "s").records()) == 20
     assert len(checkpoints.SessionReader(tmp_path / "s").rounds()) <= 4
+
+
+@pytest.mark.slow
+def test_a_run_of_300_rounds_ends_with_the_memory_of_round_10(tmp_path: Path) -> None:
+    """Seen from outside, in a real `htfl-sim run` with checkpoints in every round and CKA in every tenth."""
+    more = ("cka = { every = 10, probe = 64 }",)
+    config = configuration(tmp_path, "fedssa", 300, *more)
+    command = [COMMAND, "run", "--config", config, "--json", "--no-progress", "--sessions-dir", tmp_path]
+    used: dict[int, int] = {}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout
+        watched = psutil.Process(process.pid)
+        for line in process.stdout:
+            used[json.loads(line)["round"]] = watched.memory_info().rss
+    assert process.returncode == 0 and len(used) == 300
+    assert max(used[round] for round in range(291, 301)) - used[10] < TOLERANCE
