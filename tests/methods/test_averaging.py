@@ -362,17 +362,6 @@ def fednova_with(
     return found
 
 
-def test_an_update_is_divided_by_the_number_of_steps() -> None:
-    """Four samples in batches of two are two steps: from 10 to 4, d = (10 − 4)/2 = 3."""
-    fednova = fednova_with([4])
-    [(client, payload)] = trained_to(fednova, sharing.filled(fednova.init_server(), 10.0), 4.0)
-    assert payload["steps"].tolist() == [2]
-    assert payload["steps"].dtype == torch.int32
-    updates = part(payload, "update")
-    assert updates.keys() == sharing.weights(fednova.federation, client)
-    assert all((d == 3.0).all() for d in updates.values())
-
-
 def test_the_server_takes_the_mean_direction_times_the_mean_number_of_steps() -> None:
     """n = 4, 12: p = ¼, ¾; τ = 2, 6, so τ_eff = ½ + 4½ = 5. From 10 to 8 and to 4: d = 1, 1, and w = 10 − 5·1 = 5.
 
@@ -399,17 +388,6 @@ def test_tau_eff_counts_steps_or_norms() -> None:
         fednova = fednova_with([2, 6], momentum, tau_eff=choice)
         uplinks = [sharing.sent(fednova, k, steps=[tau]) for k, tau in enumerate((1, 3))]
         assert fednova.tau_eff(uplinks) == pytest.approx(expected)
-
-
-def test_with_equal_steps_it_is_fedavg() -> None:
-    """Five samples each in one batch: all take one step, and normalising by it changes nothing."""
-    training = {"batch_size": 1000}
-    fednova, fedavg = (
-        federations.run(federations.built(federations.config(name, training=training)).engine, 3).server
-        for name in ("fednova", "fedavg")
-    )
-    for name, tensor in fedavg.items():
-        torch.testing.assert_close(fednova[name], tensor, rtol=1e-4, atol=1e-5)
 
 
 # Scaffold
@@ -511,16 +489,6 @@ def test_a_layer_is_the_plain_mean_over_those_that_have_it() -> None:
         assert merged[name].eq(3.0).all(), name
     for name in (f"{DEEP}conv1.weight", f"{DEEP}bn2.running_var"):
         assert merged[name].eq(6.0).all(), name
-
-
-def test_layers_that_nobody_sent_keep_their_values() -> None:
-    heteroavg = sharing.method("heteroavg", [SMALL, LARGE], [1, 1])
-    start = heteroavg.init_server()
-    server, _ = heteroavg.aggregate(1, start, trained_to(heteroavg, zeros(heteroavg), 1.0))
-    assert server[f"{LARGE}/conv1.weight"].eq(1.0).all()
-    deep = [key for key in start if key.startswith(f"{LARGE}/{DEEP}")]
-    assert deep
-    assert federations.bits({k: server[k] for k in deep}) == federations.bits({k: start[k] for k in deep})
 
 
 def test_a_layer_the_largest_model_lacks_or_has_otherwise_is_refused_by_client_and_name() -> None:

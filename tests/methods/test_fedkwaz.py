@@ -246,13 +246,6 @@ def test_zones_are_searched_for_every_k_rounds_of_the_method() -> None:
         assert (local.state["zones/strength"] == 7).all() == bool(searches)
 
 
-def test_before_a_search_zones_have_the_first_strength_and_the_middle_number_of_patches() -> None:
-    fedkwaz = method()
-    start = fedkwaz.init_client(fedkwaz.federation.clients[0])
-    assert start["zones/strength"].tolist() == pytest.approx([0.1] * 3)
-    assert start["zones/patches"].tolist() == [16] * 3
-
-
 # Messages
 
 

@@ -13,12 +13,12 @@ from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors, part
 from simulator.engine.progress import unobserved
 from simulator.methods import Method, Uplink
-from simulator.methods.fedgen import FedGen, classes_from, diversity_loss
+from simulator.methods.fedgen import FedGen, classes_from
 from simulator.methods.fedgh import FedGH
 from simulator.methods.fedssa import FedSSA
 from simulator.models import ImageShape
 from simulator.training.client import LocalClient
-from simulator.training.flops import FlopCache, counting_flops
+from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Nets
 from simulator.training.trainer import CentralServer, TrainingContext
 from tests import federations
@@ -323,13 +323,6 @@ def test_the_clients_teach_by_their_losses_or_by_their_mean_logits() -> None:
         assert found.item() == pytest.approx(loss)
 
 
-def test_features_that_differ_little_for_noise_that_differs_much_cost_more() -> None:
-    """ε = 0 and 1, z = (0, 0) and (2, 4): of the four ordered pairs two have 1 · (2 + 4)/2 = 3, so exp(−6/4)."""
-    noise, made = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0, 0.0], [2.0, 4.0]])
-    assert diversity_loss(noise, made).item() == pytest.approx(math.exp(-1.5))
-    assert diversity_loss(noise, torch.ones(2, 2)).item() == 1.0
-
-
 def test_a_class_that_nobody_holds_is_never_drawn() -> None:
     """And the others as often as their shares say: 3,000 of 12,000, give or take four standard deviations (48)."""
     drawn = classes_from(torch.tensor([0.25, 0.0, 0.75]), 12_000, reference.stream("test", 1))
@@ -506,22 +499,3 @@ def test_kept_moments_go_on_from_round_to_round_and_change_what_the_next_one_com
     assert adam["step"] == 20
     assert all(value.any() for name, value in adam.items() if name.endswith("weight.exp_avg"))
     assert federations.bits(part(on, "generator")) != federations.bits(part(afresh, "generator"))
-
-
-def test_operations_are_counted_once_for_each_kind_of_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fifty steps of the generator cost what five times ten do, and watch no more of them: the first."""
-    watched: list[object] = []
-    real = counting_flops.__enter__
-    monkeypatch.setattr(counting_flops, "__enter__", lambda mode: watched.append(mode) or real(mode))
-
-    def after(steps: int) -> tuple[int, int]:
-        """The server's operations, and how many steps of anybody were watched to count them."""
-        watched.clear()
-        parts = federations.built(federations.config("fedgen", method={"server_steps": steps}))
-        record = federations.run(parts.engine, 1).record
-        assert record is not None
-        return record["flops"]["server"], len(watched)
-
-    (few, watched_few), (many, watched_many) = after(10), after(50)
-    assert many == 5 * few
-    assert watched_many == watched_few > 0

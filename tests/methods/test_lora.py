@@ -14,7 +14,7 @@ from simulator.base.rng import drawing_from
 from simulator.base.tensors import Tensors
 from simulator.clock.devices import LIBRARY
 from simulator.methods import Aggregated, Uplink
-from simulator.methods.lora import A, Adapter, B, LoRA, decomposed
+from simulator.methods.lora import A, Adapter, B, LoRA
 from simulator.models import Network
 from simulator.training.loop import steps
 from simulator.training.phase import Nets
@@ -239,14 +239,6 @@ def test_the_used_rank_is_measured() -> None:
     metrics = joined(lora, outer((0, 0, 2.0), (1, 1, 2.0))).metrics
     assert metrics["effective_rank"].item() == pytest.approx(1)
     assert metrics["energy_beyond_lowest"].item() == pytest.approx(0.25)
-
-
-def test_a_product_of_any_shape_is_decomposed() -> None:
-    for shape in [(5, 3), (3, 5)]:
-        product = torch.arange(15.0).reshape(shape)
-        b, a = decomposed(product, 3)
-        assert (b.shape, a.shape) == ((shape[0], 3), (3, shape[1]))
-        torch.testing.assert_close(b @ a, product, rtol=1e-4, atol=1e-4)
 
 
 def test_factors_that_are_cut_for_a_client_lie_in_memory_as_sent_ones() -> None:

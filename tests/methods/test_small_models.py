@@ -24,7 +24,6 @@ from simulator.methods.fedapen import FedAPEN
 from simulator.methods.fedkd import decomposed, rank, restored, truncated
 from simulator.methods.fedlora import Adapter
 from simulator.methods.fedmrl import FedMRL
-from simulator.methods.means import divergence
 from simulator.methods.pfedafm import Mixture
 from simulator.methods.pfedmoe import Gate
 from simulator.models import ImageShape, Network
@@ -132,16 +131,6 @@ def test_a_client_answers_with_the_small_model_it_has_or_would_receive_next(name
 
 
 # FML
-
-
-def test_divergence_by_hand() -> None:
-    """p = softmax(log 3, 0) = (¾, ¼), q = (½, ½): KL(p ‖ q) = ¾ log(3/2) + ¼ log(1/2), and half of it in the mean
-    with a second sample on which both agree.
-    """
-    teacher = torch.tensor([[math.log(3), 0.0], [1.0, 2.0]], dtype=torch.float64)
-    student = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.float64)
-    expected = (0.75 * math.log(1.5) + 0.25 * math.log(0.5)) / 2
-    assert divergence(teacher, student).item() == pytest.approx(expected, rel=1e-13)
 
 
 def test_two_whole_rounds_of_fml_equal_the_reference() -> None:
@@ -258,16 +247,6 @@ def gate(spec: InputSpec, shares: Tensor, reads: Tensor) -> Gate:
     weights |= {"reads.weight": reads, "norm.weight": torch.ones(2), "shares.weight": shares}
     made.load_state_dict(weights | {"shares.bias": torch.tensor([0.0, math.log(3)])})
     return made
-
-
-def test_the_own_head_reads_the_mixture_of_both_features() -> None:
-    """G(x) = x, F(x) = 3x, shares 1/4 and 3/4 for every sample; the own head's logits are (mixture, 0). x = 1:
-
-    1/4 · 1 + 3/4 · 3 = 2.5.
-    """
-    half = gate(ImageSpec(1, 1, 1), torch.zeros(2, 2), torch.zeros(2, 1))
-    nets = Nets(Times(3.0, 0), small=extractor(), gate=half)
-    torch.testing.assert_close(both("pfedmoe").predict(nets, {}, PIXEL), torch.tensor([[2.5, 0.0]]))
 
 
 def test_of_tokens_the_gate_reads_the_fraction_of_each_word() -> None:
@@ -427,17 +406,6 @@ def test_a_share_of_the_samples_is_held_out_at_least_one_and_two_remain() -> Non
     for samples, refused in (([3, 2], True), ([3, 3], False)):
         method = sharing.method("fedapen", ["tiny_mlp", "tiny_cnn"], samples)
         assert ("needs 3 training samples" in (method.unmet_need() or "")) == refused
-
-
-def test_the_held_out_samples_are_the_same_in_every_round_and_other_ones_under_another_seed() -> None:
-    def held_out(round: int, **changes: Any) -> list[int]:
-        fedapen, local = at_work(round, samples=40)
-        fedapen.federation = replace(fedapen.federation, **changes)
-        return list(fedapen.divided(local)[1].tolist())
-
-    assert held_out(1) == held_out(2) == held_out(1, init_seed=9)
-    assert held_out(1) != held_out(1, seed=8)
-    assert held_out(1) != list(range(20))
 
 
 def test_clients_answer_with_the_weight_that_they_train_with_next() -> None:

@@ -14,7 +14,6 @@ from simulator.base import own_files
 from simulator.base.errors import ConfigError
 from simulator.base.sections import CLASS_CELLS, EvaluationConfig
 from simulator.base.tensors import part
-from simulator.methods import Method
 from simulator.metrics import user_metrics
 from simulator.metrics.evaluation import counts_classes, macro_f1, mean_loss, part_metrics
 from simulator.runners.evaluation import Answers
@@ -172,21 +171,6 @@ def test_everybody_is_evaluated_in_the_first_round_that_measures_a_part() -> Non
     assert None not in second["evaluation"]["eval"]["accuracy"]["per_client"]
 
 
-def test_a_class_without_a_score_leaves_the_loss_null(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As FedProto's answers by distance do: −∞ for a class of which nobody has a prototype, here for class 0."""
-    inner = Method.predict
-
-    def without_class_0(self: Method, nets: Any, state: Any, x: Tensor) -> Tensor:
-        return inner(self, nets, state, x).index_fill(1, torch.tensor([0]), -torch.inf)
-
-    monkeypatch.setattr(Method, "predict", without_class_0)
-    ran = run(rounds=1)
-    losses = ran.record["evaluation"]["test"]["loss"]["per_client"]
-    holds = [0 in ran.parts.data.labels[client.test] for client in ran.parts.data.clients]
-    assert 0 < sum(holds) < 4
-    assert [loss is None for loss in losses] == holds
-
-
 def test_a_session_recorded_without_parts_measures_none() -> None:
     before = history.completed({"method": {"name": "fedlora"}, "evaluation": {"clients": "all"}})
     assert before["evaluation"]["parts"] == []
@@ -227,15 +211,6 @@ def test_it_is_given_all_scores_and_labels_of_a_part_at_once(tmp_path: Path) -> 
     sizes = [client.num_test for client in ran.parts.data.clients]
     found = ran.record["evaluation"]["test"]["metrics"]["top2"]
     assert found["per_client"] == [100 * size + 4 for size in sizes]
-
-
-def test_accuracy_written_by_a_user_is_the_ledgers(tmp_path: Path) -> None:
-    load(tmp_path, "def metric(scores, labels):\n    return (scores.argmax(1) == labels).double().mean()\n")
-    evaluation = record(2)["evaluation"]
-    for name in ("test", "eval"):
-        own_figure, accuracy = evaluation[name]["metrics"]["top2"], evaluation[name]["accuracy"]
-        assert own_figure["per_client"] == pytest.approx(accuracy["per_client"])
-        assert own_figure["weighted"] == pytest.approx(accuracy["weighted"])
 
 
 def test_what_is_no_number_is_null(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from simulator.data.inputs import inputs_of
 from simulator.data.samples import ArraySet, ImageSet, SampleSet
 from simulator.data.specs import InputSpec, SignalSpec, TableSpec, TokenSpec
 from simulator.results.analysis.classes import ClassCounts, Confusion, class_counts
-from simulator.results.inspection import checkpoint, models
+from simulator.results.inspection import checkpoint
 from simulator.results.inspection.checkpoint import _guides_logits, representations
 from simulator.results.inspection.client_samples import (
     ClassSample,
@@ -113,13 +113,6 @@ def test_guiding_vectors_are_drawn_among_what_they_guide(tmp_path: Path) -> None
     for client, accuracy in enumerate(reader.records()[-1]["accuracy"]["per_client"]):
         own = logits.clients == client
         assert np.mean(logits.points[own].argmax(1) == logits.labels[own]) == pytest.approx(accuracy)
-
-
-@pytest.mark.long
-def test_logits_have_a_common_plane_where_features_differ_in_width(tmp_path: Path) -> None:
-    folder = session(tmp_path / "l", "fedl2g_l", ["tiny_mlp", "cnn5"])
-    found = representations(folder, tmp_path / "data", images=2)
-    assert found.points.shape == (8, 10) and len(found.anchors) == 10
 
 
 def test_in_features_as_wide_as_logits_the_method_says_what_is_guided() -> None:
@@ -228,19 +221,6 @@ def test_the_sums_are_the_counts_of_the_ledger_in_every_kept_round(
 ) -> None:
     for round in (1, 2):
         assert_as_recorded(request.getfixturevalue(method), round)
-
-
-def test_only_the_model_of_the_client_is_loaded(fedproto: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = []
-    load = models.CheckedReader.load
-
-    def note(self: Any, round: int, name: str, *more: Any) -> Any:
-        loaded.append(name)
-        return load(self, round, name, *more)
-
-    monkeypatch.setattr(models.CheckedReader, "load", note)
-    hs.sessions.confusion(fedproto, 3, data_dir=fedproto.parent / "data")
-    assert [name for name in loaded if name.startswith("client/")] == ["client/3"]
 
 
 @pytest.mark.long

@@ -9,12 +9,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn import functional as F
 
 from simulator import models
 from simulator.base import rng
 from simulator.base.errors import ConfigError
-from simulator.base.rng import drawing_from
 from simulator.data.inputs import random
 from simulator.data.specs import InputSpec, SignalSpec, TableSpec
 from simulator.methods import needs
@@ -310,18 +308,6 @@ def test_resnet_4_repeats_its_features_up_to_512() -> None:
     torch.testing.assert_close(represented["features"], channels.repeat_interleave(8, dim=1))
 
 
-def test_dropout_before_the_head_draws_from_the_stream_given() -> None:
-    network = models.build("mobilenet_v2", ImageShape(1, 16, 16), 3, stream())
-    x, before = drawn(2, 1, 16, 16), torch.get_rng_state()
-
-    def trained(number: int) -> torch.Tensor:
-        with drawing_from(rng.torch_stream(number, "tests/dropout")):
-            return network(x).detach()
-
-    assert torch.equal(trained(1), trained(1)) and not torch.equal(trained(1), trained(2))
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 # Groups
 
 
@@ -345,28 +331,7 @@ def test_the_papers_groups_have_512_features() -> None:
     assert {each.num_features for each in facts.architectures.values()} == {512}
 
 
-def test_a_transformers_own_head_is_refused_by_methods_that_share_heads() -> None:
-    reason = needs.same_head(federation(["cnn_4layer", "vit_b_32"], shape=CIFAR))
-    assert reason is not None and "client 1 (vit_b_32)" in reason and "one linear layer" in reason
-    assert needs.same_head(federation(["cnn_4layer", "resnet10"], shape=CIFAR)) is None
-
-
-def test_features_of_one_width_agree_whatever_the_models_call_them() -> None:
-    """FC1 of the 4-layer CNN and the pooled class token are 512 wide."""
-    mixed = federation(["cnn_4layer", "vit_b_32"], shape=CIFAR)
-    assert needs.same_width(mixed, lambda network: network.layers[-1]) is None
-    other = federation(["cnn_4layer", "cnn5"], shape=CIFAR)
-    refusal = needs.same_width(other, lambda network: network.layers[-1])
-    assert refusal is not None and "'fc1' of width 512" in refusal and "'fc2' of width 500" in refusal
-
-
 # Pooling
-
-
-def test_pooling_to_a_width_is_adaptive_average_pooling() -> None:
-    for width in (8, 512, 1280, 2048):
-        x = drawn(3, width)
-        torch.testing.assert_close(to_width(x, 512), F.adaptive_avg_pool1d(x, 512))
 
 
 @settings(max_examples=40)

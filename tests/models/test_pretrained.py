@@ -11,7 +11,7 @@ from torch import Tensor
 from simulator import models
 from simulator.base import rng
 from simulator.base.errors import ConfigError, DataError
-from simulator.models import ImageShape, pretrained
+from simulator.models import ImageShape
 from tests.federations import built, config, generated
 
 LARGE = ImageShape(3, 96, 96)
@@ -139,7 +139,3 @@ def test_without_a_network_the_hubs_weights_are_refused_with_what_to_do(
 def test_a_model_nobody_published_is_refused() -> None:
     with pytest.raises(ConfigError, match="no published weights for model 'tiny_cnn'"):
         models.build("tiny_cnn", GRAY, 5, stream(1), weights=True)
-
-
-def test_every_transformer_of_inco_starts_from_one_published_file() -> None:
-    assert len({pretrained.TIMM[name] for name in models.members("inco_vit")}) == 1

@@ -124,15 +124,6 @@ def test_a_head_of_several_layers_says_its_widths(tmp_path: Path) -> None:
     assert federations.run(parts.engine, 1).record is not None
 
 
-def test_initial_weights_come_from_the_stream(tmp_path: Path) -> None:
-    load(tmp_path, SPLIT)
-    one, same, other = (
-        models.build("mynets:Split", SHAPE, CLASSES, torch.Generator().manual_seed(seed)).state_dict()
-        for seed in (1, 1, 2)
-    )
-    assert federations.bits(one) == federations.bits(same) != federations.bits(other)
-
-
 @pytest.mark.parametrize("method", ["fedgh", "fedavg", "fedlora"])
 def test_it_trains_in_a_group_beside_a_built_in_one(tmp_path: Path, method: str) -> None:
     load(tmp_path, NAMED.replace("hidden=6", "hidden=8"))

@@ -383,16 +383,3 @@ def test_a_phase_with_a_rate_of_its_own_keeps_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Standalone, "phases", own)
     scheduled = run(2, schedule="step", lr=0.5, lr_step=1)
     assert federations.state_bits(scheduled) == federations.state_bits(run(2, lr=0.1))
-
-
-def test_adamw_takes_the_decay_from_the_weight_and_not_through_the_gradient() -> None:
-    """First step: w ← w(1 − ηλ) − η·g/|g|, with w = 2, η = 0.1, λ = 0.5: 1.9 − 0.1. Adam's own moves by η alone."""
-    moved = {}
-    for kind in ("adam", "adamw"):
-        weight = torch.nn.Parameter(torch.tensor([2.0]))
-        settings = TrainingConfig(optimizer=kind, weight_decay=0.5)
-        stepper = optimizer.make(None, [("w", weight)], settings, 0.1)
-        weight.grad = torch.tensor([3.0])
-        stepper.step()
-        moved[kind] = weight.item()
-    assert moved == pytest.approx({"adam": 1.9, "adamw": 1.8})
