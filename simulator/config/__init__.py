@@ -300,26 +300,23 @@ class Config(Section):
 
 
 OF_CLIENTS = {
-    **dict.fromkeys(("seed", "data", "models"), True),
-    **dict.fromkeys(("federation.clients", "federation.timeline", "federation.unseen"), True),
-    **dict.fromkeys(("federation.group", "federation.pretrained"), True),
-    **dict.fromkeys(("training.precision", "evaluation.model"), True),
-    "federation.participation": False,
     **dict.fromkeys(
         (
+            "seed", "data", "models", "federation.clients", "federation.timeline", "federation.unseen",
+            "federation.group", "federation.pretrained", "training.precision", "evaluation.model",
+        ),
+        True,
+    ),
+    **dict.fromkeys(
+        (
+            "rounds", "until", "until_time", "selection", "unseen", "wire", "cka", "runtime", "checkpoint", "watch",
+            "system", "federation.participation",
             "training.epochs", "training.steps", "training.batch_size", "training.optimizer", "training.lr",
             "training.schedule", "training.lr_min", "training.lr_step", "training.lr_decay", "training.momentum",
             "training.weight_decay", "training.augment", "training.clip", "training.class_weights",
             "training.on_divergence",
             "evaluation.clients", "evaluation.parts", "evaluation.initial", "evaluation.metrics_for",
             "evaluation.classes", "evaluation.metrics", "evaluation.batch_size",
-        ),
-        False,
-    ),
-    **dict.fromkeys(
-        (
-            "rounds", "until", "until_time", "selection", "unseen", "wire", "cka", "runtime", "checkpoint", "watch",
-            "system",
         ),
         False,
     ),

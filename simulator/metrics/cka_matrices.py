@@ -26,30 +26,21 @@ from simulator.training.trainer import TrainingContext
 
 PROBE = 256
 """Samples in a probe, unless said otherwise."""
-
 DIGITS = 6
 """Decimals in the ledger."""
-
 NUMBERS = limits.RECORD_VALUES - 1_000_000
 """CKA values in a round's record. The others are of the clients."""
-
 USUAL = 10
 """Rounds between measurements, unless said otherwise."""
-
 SHARE = 0.02
 """Largest share of training that CKA takes unless it is asked for."""
-
 MEMORY = 1 << 30
 """Bytes that the outputs of one client may take, unless CKA is asked for."""
-
 _BATCH = 128
-
 Layers = Mapping[str, Mapping[int, str]]
 """Layers that can be compared, shallow to deep: layer → client → that client's own name for it."""
-
 Grams = dict[str, Tensor]
 """One client's centred Gram matrices by layer."""
-
 Each = Callable[[Iterable[int], Callable[[int], Grams]], list[Grams]]
 """Does a piece of work for every client, side by side or not, and gives the results in the order of the clients."""
 FEWEST_IMAGES = 4
@@ -89,13 +80,20 @@ def common_layers(federation: Federation, wanted: Sequence[str] | None = None) -
         | {"features" if len(last) > 1 else network.layers[-1]: network.layers[-1]}
         for architecture, network in federation.architectures.items()
     }
+    order: list[str] = []  # that of the longest; a name it lacks follows the one before it
+    for names in sorted(own.values(), key=len, reverse=True):
+        at = 0
+        for name in names:
+            if name not in order:
+                order.insert(at, name)
+            at = order.index(name) + 1
     having = {
         layer: {
             client.id: own[client.architecture][layer]
             for client in federation.clients
             if layer in own[client.architecture]
         }
-        for layer in _shallow_to_deep([list(layers) for layers in own.values()])
+        for layer in order
     }
     common = {layer: names for layer, names in having.items() if len(names) > 1}
     if wanted is None:
@@ -189,24 +187,18 @@ def measure(
 ) -> Cka:
     """CKA of every pair of clients in every one of `layers`, as the ledger keeps it under "cka".
 
-    `tensors_of` gives a client's state; it is asked once per client, where `each` does that client's work. In the
-    result, "order" is the layers, shallow to deep; "layers" their means over the pairs i < j; "matrix" has a row and a
-    column per client of the federation, null where one has no such layer, is not among those of `layers`, or CKA is
-    not defined. In a federation of more than `most` clients, only those of `layers` have a row and a column, and
-    "clients" names them. Whatever `each` does side by side, the bits are the same. `memory`: bytes that one client's
-    outputs may take; raises ConfigError if they take more.
+    `tensors_of` gives a client's state, once. "order" is the layers, shallow to deep; "layers" their means over the
+    pairs i < j; "matrix" has a row and a column per client, null where one has no such layer, is not among those of
+    `layers`, or CKA is not defined. Of more than `most` clients, only those of `layers` have a row and a column, and
+    "clients" names them. Raises ConfigError if one client's outputs take more bytes than `memory`.
     """
 
     def grams_of(client: int) -> Grams:
         own = {layer: names[client] for layer, names in layers.items() if client in names}
         local = LocalClient(context, context.federation.clients[client], 0, tensors_of(client))
         if memory is not None:
-            taken = (
-                4
-                * len(probe)
-                * sum(each.numel() for each in _outputs(local, own.values(), probe[:1]).values())
-            )
-            if taken > memory:
+            of_one = _outputs(local, own.values(), probe[:1])
+            if (taken := 4 * len(probe) * sum(each.numel() for each in of_one.values())) > memory:
                 raise ConfigError(
                     f"the layers' outputs for {len(probe)} samples take {taken / 2**30:.1f} GiB for {local.info}. Use "
                     f"cka.every={USUAL} with fewer cka.layers or a smaller cka.probe."
@@ -226,11 +218,11 @@ def measure(
         shown = [grams[client].pop(layer) for client in holding]
         alike = all_pairs(torch.stack(shown)).tolist() if shown else []
         matrix[layer] = [[None] * len(rows) for _ in rows]
-        above = []
-        for i, j in itertools.product(range(len(shown)), repeat=2):
-            matrix[layer][place[holding[i]]][place[holding[j]]] = _rounded(alike[i][j])
-            if i < j and math.isfinite(alike[i][j]):
-                above.append(alike[i][j])
+        for one, values in zip(holding, alike, strict=True):
+            for other, value in zip(holding, values, strict=True):
+                matrix[layer][place[one]][place[other]] = _rounded(value)
+        pairs = (alike[i][j] for i, j in itertools.combinations(range(len(holding)), 2))
+        above = [value for value in pairs if math.isfinite(value)]
         means[layer] = _rounded(math.fsum(above) / len(above)) if above else None
     found: Cka = {"order": list(layers), "layers": means, "matrix": matrix}
     if many:
@@ -250,18 +242,6 @@ def _outputs(local: LocalClient, names: Iterable[str], probe: Tensor) -> dict[st
     return {name: torch.cat(parts.pop(name)) for name in list(parts)}
 
 
-def _shallow_to_deep(sequences: Iterable[Sequence[str]]) -> list[str]:
-    """All names in one order that keeps that of the longest; a name it lacks follows the one before it."""
-    order: list[str] = []
-    for names in sorted(sequences, key=len, reverse=True):
-        at = 0
-        for name in names:
-            if name not in order:
-                order.insert(at, name)
-            at = order.index(name) + 1
-    return order
-
-
 def _rounded(value: float) -> float | None:
     return round(value, DIGITS) + 0.0 if math.isfinite(value) else None  # + 0.0: no negative zero
 
@@ -279,9 +259,7 @@ def centred_gram(x: Tensor, debiased: bool = False) -> Tensor:
     gram = (x @ x.T).double()
     variance = gram.trace()
     n = len(gram)
-    if (
-        debiased
-    ):  # K̃ with zero diagonal and zero sums of rows, of which ⟨K̃, L̃⟩/(n(n − 3)) is the unbiased HSIC
+    if debiased:  # K̃ with zero diagonal and sums of rows, so that ⟨K̃, L̃⟩/(n(n − 3)) is the unbiased HSIC
         gram.fill_diagonal_(0)
         rows = gram.sum(1) / (n - 2)
         centred = (gram - rows[:, None] - rows + rows.sum() / (n - 1)).fill_diagonal_(0)
