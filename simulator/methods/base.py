@@ -21,6 +21,7 @@ from simulator.methods.declarations import Card as Card
 from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
+from simulator.training.phase import own_cross_entropy as own_cross_entropy
 from simulator.training.trainer import CentralServer
 
 

@@ -18,21 +18,13 @@ from torch.nn import functional as F
 from simulator.base.sections import Choice, Linear, Log, MethodConfig
 from simulator.base.tensors import Tensors, floating
 from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
+from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card, own_cross_entropy
 from simulator.methods.means import divergence
 from simulator.methods.registry import register
 from simulator.methods.small_model import SmallModel
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
-from simulator.training.phase import (
-    Batch,
-    Draws,
-    LossParts,
-    Nets,
-    Phase,
-    own_cross_entropy,
-    recorded_cross_entropy,
-)
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
 
 
 class FedAPENConfig(

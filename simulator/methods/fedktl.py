@@ -24,22 +24,14 @@ from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, named, of_module
 from simulator.data.specs import ImageSpec
 from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink, own_cross_entropy
 from simulator.methods.means import rows_sent, shuffled
 from simulator.methods.registry import register
 from simulator.models import Network, generators
 from simulator.models.federation import ClientInfo
 from simulator.models.generators import Design, Generator
 from simulator.training.client import LocalClient, batch_sizes
-from simulator.training.phase import (
-    Batch,
-    Draws,
-    LossParts,
-    Nets,
-    Phase,
-    own_cross_entropy,
-    recorded_cross_entropy,
-)
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
 from simulator.training.trainer import CentralServer
 
 BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)

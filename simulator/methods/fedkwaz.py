@@ -23,21 +23,13 @@ from simulator.base.sections import Choice, Linear, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.data.specs import ImageSpec
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.base import Aggregated, Card, Method, Uplink, own_cross_entropy
 from simulator.methods.means import by_class, class_averages, collected_means, sums_by_class
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import REPRESENTATION_BATCH, LocalClient
-from simulator.training.phase import (
-    Batch,
-    Draws,
-    LossParts,
-    Nets,
-    Phase,
-    own_cross_entropy,
-    recorded_cross_entropy,
-)
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
 
 KNOWLEDGE = ("features/model", "logits/model", "features/proxy", "logits/proxy")
 """The class means that are sent, in the order of `outputs`."""

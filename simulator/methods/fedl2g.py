@@ -18,22 +18,13 @@ from simulator.base.rng import drawing_from
 from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, nonzero_rows
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.base import Aggregated, Card, Method, Uplink, own_cross_entropy
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.forward_mode import derivative_along
-from simulator.training.phase import (
-    Batch,
-    Draws,
-    LossParts,
-    Nets,
-    Phase,
-    own_cross_entropy,
-    recorded_cross_entropy,
-    weighing,
-)
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy, weighing
 
 
 def default_warm_up(rounds: int) -> int:
