@@ -317,11 +317,7 @@ def check_event(event: Mapping[str, Any]) -> Event:
 # points.json
 
 
-def _is_folder(name: str) -> bool:
-    return name == Path(name).name and name not in (".", "..")
-
-
-FolderName = Annotated[str, Holds(_is_folder)]
+FolderName = Annotated[str, Holds(lambda name: name == Path(name).name and name not in (".", ".."))]
 PointConfig = Annotated[Object, Also(keys(**_CONFIGURATION), _OF_POINT)]
 
 

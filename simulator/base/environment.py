@@ -78,6 +78,8 @@ def environment(device: "torch.device", threads_per_client: int) -> dict[str, An
     import numpy as np
     import torch
 
+    on_cuda = device.type == "cuda"
+    computes = torch.cuda.get_device_name(device) if on_cuda else torch.backends.cpu.get_cpu_capability()
     return {
         "htfl-sim": version("htfl-sim"),
         "program": PROGRAM,
@@ -90,7 +92,7 @@ def environment(device: "torch.device", threads_per_client: int) -> dict[str, An
         "safetensors": version("safetensors"),
         "libraries": _libraries(),
         "modes": " ".join(f"{name}={os.environ[name]}" for name in MODES if os.environ.get(name)) or "none",
-        "device": _device_name(device),
+        "device": f"{'cuda' if on_cuda else 'cpu'} ({computes})",
         "cpu": _cpu_model(),
         "threads_per_client": threads_per_client,
     }
@@ -168,11 +170,3 @@ def _cpu_model() -> str:
             return next(names, "") or platform.machine()
     except OSError:  # not on Linux
         return platform.processor() or platform.machine()
-
-
-def _device_name(device: "torch.device") -> str:
-    import torch
-
-    if device.type == "cuda":
-        return f"cuda ({torch.cuda.get_device_name(device)})"
-    return f"cpu ({torch.backends.cpu.get_cpu_capability()})"

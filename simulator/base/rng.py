@@ -88,8 +88,14 @@ class drawing_from(TorchFunctionMode):
         elif name in _DROPOUT_DIMS:
             return self._dropout(_DROPOUT_DIMS[name], *args, **kwargs)
         elif name in _ATTENTION:
-            _refuse_dropping(func, args, kwargs)
-        elif name in _NEVER_KEY or (name in _CANNOT_KEY and _is_training(args, kwargs)):
+            # It draws its dropout inside one function, where this mode does not see it.
+            place = _ATTENTION[name]
+            dropout = kwargs.get("dropout_p", args[place] if len(args) > place else 0.0)
+            if dropout > 0.0 and kwargs.get("training", True):
+                raise TypeError(
+                    "attention dropout cannot draw from a keyed stream; set it to 0 and use dropout layers"
+                )
+        elif name in _NEVER_KEY or kwargs.get("training", any(arg is True for arg in args)):
             raise TypeError(f"{name} cannot draw from a keyed stream; use dropout instead")
         return func(*args, **kwargs)
 
@@ -142,17 +148,3 @@ def _device_drawn_on(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.dev
         return torch.device(device)
     given = next((arg for arg in (*args, *kwargs.values()) if isinstance(arg, Tensor)), None)
     return given.device if given is not None else torch.get_default_device()
-
-
-def _refuse_dropping(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Attention draws its dropout inside one function, where this mode does not see it."""
-    position = _ATTENTION[func.__name__]
-    dropout = kwargs.get("dropout_p", args[position] if len(args) > position else 0.0)
-    if dropout > 0.0 and kwargs.get("training", True):
-        raise TypeError(
-            "attention dropout cannot draw from a keyed stream; set it to 0 and use dropout layers"
-        )
-
-
-def _is_training(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return bool(kwargs.get("training", any(arg is True for arg in args)))

@@ -130,7 +130,10 @@ def escaped(name: str) -> str:
     r"""The name with control characters and undecodable bytes as escapes, such as `\x1b`; one line of valid Unicode."""
     if name.isprintable():
         return name
-    return "".join(char if _is_text(char) else ascii(char)[1:-1] for char in name)
+    return "".join(
+        char if char.isprintable() or unicodedata.category(char) == "Zs" else ascii(char)[1:-1]
+        for char in name
+    )
 
 
 def in_literal(name: str) -> str:
@@ -146,10 +149,6 @@ def cell(value: object) -> object:
         return value
     text = escaped(value)
     return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
-
-
-def _is_text(char: str) -> bool:
-    return char.isprintable() or unicodedata.category(char) == "Zs"
 
 
 def _is_number(text: str) -> bool:

@@ -70,11 +70,7 @@ def same_head(federation: Federation) -> str | None:
     return _all_agree(federation, "all heads to be equal", lambda client: _head(federation, client))
 
 
-def _last(network: Network) -> str:
-    return network.layers[-1]
-
-
-def same_width(federation: Federation, layer: LayerOf = _last) -> str | None:
+def same_width(federation: Federation, layer: LayerOf = lambda network: network.layers[-1]) -> str | None:
     """Every client's model has that representation, flat and of one width. By default, the features."""
 
     def fact(client: ClientInfo) -> str:

@@ -120,10 +120,19 @@ class ResNet(Network):
         self.bn1 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.Identity() if small else nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
+        from torchvision.models.resnet import BasicBlock, Bottleneck  # takes seconds, so only if needed
+
+        made = BasicBlock if block == "basic" else Bottleneck
         channels = width
-        for number, count in enumerate(blocks):
-            stage, channels = _stage(block, count, channels, widths[number], stride=2 if number else 1)
+        for number, (count, width) in enumerate(zip(blocks, widths, strict=True)):
+            stride, out, shortcut = 2 if number else 1, width * made.expansion, None
+            if stride != 1 or channels != out:
+                narrow = nn.Conv2d(channels, out, kernel_size=1, stride=stride, bias=False)
+                shortcut = nn.Sequential(narrow, nn.BatchNorm2d(out))
+            first = made(channels, width, stride, shortcut)
+            stage = nn.Sequential(first, *(made(out, width) for _ in range(count - 1)))
             self.add_module(f"layer{number + 1}", stage)
+            channels = out
         self.head = nn.Linear(features, num_classes)
         self.layers = (*(f"stage{number + 1}" for number in range(len(blocks))), "features")
         for module in self.modules():
@@ -152,21 +161,6 @@ class ResNet(Network):
             )
             for number in range(1, len(self.layers))
         )
-
-
-def _stage(kind: Block, count: int, channels: int, width: int, stride: int) -> tuple[nn.Sequential, int]:
-    """`count` residual blocks, the first with the stride, and the number of output channels."""
-    from torchvision.models.resnet import BasicBlock, Bottleneck  # takes seconds, so only if needed
-
-    block = BasicBlock if kind == "basic" else Bottleneck
-    out = width * block.expansion
-    shortcut = None
-    if stride != 1 or channels != out:
-        shortcut = nn.Sequential(
-            nn.Conv2d(channels, out, kernel_size=1, stride=stride, bias=False), nn.BatchNorm2d(out)
-        )
-    first = block(channels, width, stride, shortcut)
-    return nn.Sequential(first, *(block(out, width) for _ in range(count - 1))), out
 
 
 class _Trunk(Network):

@@ -4,12 +4,10 @@ Only safetensors are read, because other formats can run code. The head keeps it
 classes.
 """
 
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -132,10 +130,3 @@ def _repository(name: str) -> str:
     raise ConfigError(
         f"there are no published weights for model '{name}'; drop federation.pretrained, or name a file or folder."
     )
-
-
-def apply(name: str, network: Network, source: str | bool) -> None:
-    """Give the network the published values. The head, and a stem made for small images, keep theirs."""
-    values: Mapping[str, Tensor] = weights(name, network, source)
-    with torch.no_grad():
-        network.load_state_dict({**network.state_dict(), **values})

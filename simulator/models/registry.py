@@ -174,8 +174,10 @@ def build(
     _check_fits(model, spec)
     with drawing_from(stream):
         network = model.builder(spec, num_classes)
-    if weights:
-        pretrained.apply(name, network, weights)
+    if weights:  # the head, and a stem made for small images, keep theirs
+        published = pretrained.weights(name, network, weights)
+        with torch.no_grad():
+            network.load_state_dict({**network.state_dict(), **published})
     with drawing_from(stream):
         return with_width(network, features, name)
 
@@ -186,14 +188,14 @@ def architecture(name: str, spec: InputSpec, num_classes: int, features: int | N
     _check_fits(model, spec)
     with _refusing(model, f"cannot be built for {spec}") if model.foreign else nullcontext():
         try:
-            with _on_meta():
+            with torch.device("meta"), drawing_nothing():
                 network = model.builder(spec, num_classes)
         except NotImplementedError:  # some of torchvision's models read values while they are built
             with drawing_from(torch.Generator()):
                 network = model.builder(spec, num_classes).to("meta")
     if model.foreign:
         _check_by_trying(model, network, spec)
-    with _on_meta():
+    with torch.device("meta"), drawing_nothing():
         return with_width(network, features, name)
 
 
@@ -277,12 +279,6 @@ def _refusing(model: RegisteredModel, what: str, remedy: str = "choose another m
             raise
         reason = (str(refused).splitlines() or [type(refused).__name__])[0]
         raise ConfigError(f"model '{model.name}' {what} ({reason}); {remedy}.") from refused
-
-
-@contextmanager
-def _on_meta() -> Iterator[None]:
-    with torch.device("meta"), drawing_nothing():
-        yield
 
 
 def members(group: str | tuple[str, ...]) -> tuple[str, ...]:

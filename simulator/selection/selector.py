@@ -65,13 +65,13 @@ class Selector:
         if self._strategy is None:
             drawn = draws.choice(len(free), number, replace=False)
             return tuple(sorted(free[each] for each in drawn))
-        candidates = [self._candidate(client, history, stays) for client in free]
+        candidates = []
+        for client in free:
+            info, past = self._federation.clients[client], history.get(client, NOTHING)
+            facts = client, info.architecture, info.samples, tuple(info.classes)
+            seen = past.rounds, past.last, past.loss, past.seconds
+            candidates.append(Candidate(*facts, *seen, stays(client)))
         return tuple(sorted(self._strategy(candidates, number, round, draws)))
-
-    def _candidate(self, client: int, history: History, stays: Stays) -> Candidate:
-        info, past = self._federation.clients[client], history.get(client, NOTHING)
-        seen = past.rounds, past.last, past.loss, past.seconds
-        return Candidate(client, info.architecture, info.samples, tuple(info.classes), *seen, stays(client))
 
 
 def available(

@@ -51,22 +51,19 @@ def strategy(name: str) -> Strategy:
                 found = list(_FUNCTIONS[name](candidates, number, round, draws))
             except RAISED as error:
                 raise own_files.failed(f"{called}, in round {round},", error) from error
-        return _checked(found, candidates, number, f"{called} in round {round}")
+        where, known = f"{called} in round {round}", {each.id for each in candidates}
+        for client in found:
+            if not isinstance(client, int | np.integer) or client not in known:
+                raise ConfigError(
+                    f"{where} selects {client!r}, which is no candidate's id. Return ids of candidates."
+                )
+        chosen = [int(client) for client in found]
+        if twice := [client for client in chosen if chosen.count(client) > 1]:
+            raise ConfigError(f"{where} selects client {twice[0]} twice. Return each id once.")
+        if len(chosen) != number:
+            raise ConfigError(
+                f"{where} selects {len(chosen)} clients. Return {number} ids, as `number` says."
+            )
+        return chosen
 
     return select
-
-
-def _checked(found: list[Any], candidates: Sequence[Candidate], number: int, where: str) -> list[int]:
-    known = {each.id for each in candidates}
-    for client in found:
-        if not isinstance(client, int | np.integer) or client not in known:
-            raise ConfigError(
-                f"{where} selects {client!r}, which is no candidate's id. Return ids of candidates."
-            )
-    chosen = [int(client) for client in found]
-    if len(set(chosen)) != len(chosen):
-        twice = next(client for client in chosen if chosen.count(client) > 1)
-        raise ConfigError(f"{where} selects client {twice} twice. Return each id once.")
-    if len(chosen) != number:
-        raise ConfigError(f"{where} selects {len(chosen)} clients. Return {number} ids, as `number` says.")
-    return chosen

@@ -29,8 +29,9 @@ Precision = Literal["float32", "tf32", "bf16"]
 def refuse_lacking(precision: Precision, device: torch.device) -> None:
     """Raise ConfigError for a precision that the device does not have. Every CPU has bf16, though some are slow."""
     on_cuda = device.type == "cuda"
-    if precision == "tf32" and not (on_cuda and torch.version.cuda and _capability(device) >= (8, 0)):
-        here = f"compute capability {'.'.join(map(str, _capability(device)))}" if on_cuda else "the CPU"
+    capability = torch.cuda.get_device_capability(device) if on_cuda and precision == "tf32" else (0, 0)
+    if precision == "tf32" and not (torch.version.cuda and capability >= (8, 0)):
+        here = f"compute capability {'.'.join(map(str, capability))}" if on_cuda else "the CPU"
         raise ConfigError(
             f"training.precision 'tf32' needs a CUDA device of compute capability 8.0 or more, and this is {here}; "
             "use float32 or bf16."
@@ -53,10 +54,6 @@ def slow_here(precision: Precision, device: torch.device) -> str | None:
         "This CPU has no arithmetic in bfloat16 (AVX512-BF16 or AMX), so bf16 is slower than float32 here: 1.5 to 2 "
         "times where it was measured. Use training.precision=float32, unless you only try bf16."
     )
-
-
-def _capability(device: torch.device) -> tuple[int, int]:
-    return torch.cuda.get_device_capability(device)
 
 
 @contextmanager

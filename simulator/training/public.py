@@ -1,7 +1,7 @@
 """Batches of public samples, for the clients' phases and the server's."""
 
 from collections.abc import Sequence
-from typing import overload
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,11 +21,7 @@ class PublicBatches(Sequence[Batch]):
     def __len__(self) -> int:
         return len(self._places)
 
-    @overload
-    def __getitem__(self, number: int) -> Batch: ...
-    @overload
-    def __getitem__(self, number: slice) -> "PublicBatches": ...
-    def __getitem__(self, number: int | slice) -> "Batch | PublicBatches":
+    def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             return PublicBatches(self._public, self._samples, self._places[number])
         places = self._places[number]
