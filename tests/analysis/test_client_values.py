@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from simulator.base.record import check_record
 from simulator.metrics.by_client import Values
@@ -97,12 +96,6 @@ def test_changes_are_the_differences_between_rows_of_a_full_table(rounds: list[A
     assert not expected[np.isfinite(expected)].any()  # what is not reported does not change
 
 
-def test_a_client_keeps_an_accuracy_until_a_round_reports_another() -> None:
-    values = built({"1": 0.5}, {}, {"1": None, "3": 0.25}, carried=True)
-    np.testing.assert_array_equal(values.of(1), [0.5, 0.5, np.nan])
-    np.testing.assert_array_equal(values.after(3), [np.nan, np.nan, np.nan, 0.25, np.nan])
-
-
 def test_values_of_nobody_are_no_values() -> None:
     for reported, fault in (
         ({"5": 1.0}, "none of the 5 clients"),
@@ -147,9 +140,3 @@ def test_quantiles_lie_between_order_statistics_and_leave_nan_out() -> None:
     # Four values: the 10 % quantile is 0.3 of the way from the first to the second.
     np.testing.assert_allclose(low, [1.3, 5.0, np.nan])
     np.testing.assert_allclose(middle, [2.5, 5.0, np.nan])
-
-
-@given(arrays.arrays(float, (3, 7), elements=st.floats(-1e6, 1e6)), st.floats(0, 1))
-def test_quantiles_are_numpys_where_nothing_is_missing(values: np.ndarray, share: float) -> None:
-    (mine,) = quantiles(values, (share,))
-    np.testing.assert_allclose(mine, np.quantile(values, share, axis=1), rtol=1e-9, atol=1e-9)

@@ -28,14 +28,7 @@ from simulator.results.analysis.ledger import Curves, Ledger
 from simulator.runners.evaluation import Answers
 from tests import sessions
 from tests.analysis import runs
-from tests.analysis.runs import ledger, record
-
-
-def test_the_change_is_that_to_the_round_before() -> None:
-    curves = ledger(0.2, 0.5, 0.4).curves
-    assert accuracy_changes(curves) == pytest.approx([-0.1])
-    assert accuracy_changes(curves.upto(2)) == pytest.approx([0.3])
-    assert np.isnan(accuracy_changes(curves.upto(1))).all()
+from tests.analysis.runs import record
 
 
 def curves_of(*rounds: list[float | None]) -> Curves:
@@ -45,17 +38,14 @@ def curves_of(*rounds: list[float | None]) -> Curves:
 
 def test_who_is_behind_and_who_fell_most_is_told_of_the_last_round() -> None:
     curves = curves_of([0.9, 0.4, None], [0.5, 0.3, None])
-    assert lowest_client(curves) == (1, 0.3)
+    assert accuracy_changes(curves) == pytest.approx([-0.4, -0.1, np.nan], nan_ok=True)
+    assert np.isnan(accuracy_changes(curves.upto(1))).all()
     assert fell_most(curves) == (0, pytest.approx(-0.4))
     assert fell_most(curves.upto(1)) is None
-    assert lowest_client(curves_of([None, None])) is None
     assert fell_most(curves_of([0.2, 0.3], [0.2, 0.4])) is None
-
-
-def test_the_worst_client_has_the_lowest_accuracy_that_is_printed() -> None:
-    # 45 % of 100 samples and 33.3 % of 3: the counts that are printed beside it say what it rests on
-    assert lowest_client(curves_of([0.4, 0.45, 1 / 3, None])) == (2, pytest.approx(1 / 3))
+    assert lowest_client(curves) == (1, 0.3)
     assert lowest_client(curves_of([0.4, 0.3, 0.3])) == (1, 0.3)  # the first of equals
+    assert lowest_client(curves_of([None, None])) is None
 
 
 def test_the_clearest_drop_is_the_most_significant_one_and_chance_is_none() -> None:
@@ -96,10 +86,9 @@ def test_a_change_is_since_so_many_rounds_before_or_since_the_nearest_known_one(
     rising = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
     assert change_over(rising, 5) == (pytest.approx(0.5), 5)
     rising[1] = np.nan
-    assert change_over(rising, 5) == (pytest.approx(0.6), 6)
-    assert change_over(rising[:3], 5) == (pytest.approx(0.2), 2)
-    assert change_over(rising[:1], 5)[1] == 0
-    assert change_over(rising[:2], 5)[1] == 0
+    found = [change_over(rising[:rounds], 5) for rounds in (7, 3, 2, 1)]
+    assert found[:2] == [(pytest.approx(0.6), 6), (pytest.approx(0.2), 2)]
+    assert [distance for _, distance in found[2:]] == [0, 0]
 
 
 def test_incidents_are_listed_by_round() -> None:
@@ -115,24 +104,12 @@ def test_a_round_says_of_every_client_what_became_of_it() -> None:
     record = sessions.record(5, 5) | {"dropped": [3]}
     found = results(record, "htm5")
     assert [each.model for each in found] == ["cnn1", "cnn2", "cnn3", "cnn4", "cnn5"]
-    assert found[0] == ClientResult(
-        client=0,
-        model="cnn1",
-        accuracy=record["accuracy"]["per_client"][0],
-        loss=record["loss"]["per_client"][0],
-        up=sessions.ADAPTER,
-        down=sessions.ADAPTER,
-        took_part=True,
-        diverged=False,
-        dropped=False,
-    )
+    accuracy, loss = (record[what]["per_client"][0] for what in ("accuracy", "loss"))
+    traffic = sessions.ADAPTER
+    assert found[0] == ClientResult(0, "cnn1", accuracy, loss, traffic, traffic, True, False, False)
     assert found[3].dropped and found[4].diverged and found[4].loss is None
     assert results(record, "unknown")[0].model == "unknown"
     assert results(record, [])[0].model is None
-
-
-def test_lists_show_everybody_up_to_a_thousand_clients() -> None:
-    assert listed_clients(MANY, []) == list(range(MANY))
 
 
 @given(clients=st.integers(MANY + 1, 3000), data=st.data())
@@ -141,7 +118,7 @@ def test_of_more_they_show_a_thousand_those_that_took_part_first(clients: int, d
     pinned = data.draw(st.sets(st.integers(0, clients - 1), max_size=3))
     shown = listed_clients(clients, took_part, pinned)
     assert shown == sorted(set(shown))
-    assert MANY <= len(shown) <= MANY + len(pinned)
+    assert MANY <= len(shown) <= MANY + len(pinned) and listed_clients(MANY, []) == list(range(MANY))
     assert took_part | pinned <= set(shown)
 
 
@@ -170,27 +147,18 @@ RECORDS = [
 ]
 
 
-def test_a_client_keeps_its_counts_in_rounds_without_new_ones() -> None:
-    assert class_counts(RECORDS[:1], 0) is None
-    assert class_counts(RECORDS[:2], 0) == {0: ClassCounts(4, 3, 3), 2: ClassCounts(6, 3, 7)}
+def test_a_client_keeps_its_counts_in_rounds_without_new_ones_that_count_classes() -> None:
+    now = {0: ClassCounts(4, 3, 3), 2: ClassCounts(6, 3, 7)}
     later = {0: ClassCounts(4, 4, 4), 1: ClassCounts(0, 0, 2), 2: ClassCounts(6, 4, 4)}
-    assert class_counts(RECORDS, 0) == class_counts(RECORDS, 2) == later
-    assert class_counts(RECORDS[:3], 2) == class_counts(RECORDS[:2], 2)
-
-
-def test_nothing_is_known_of_a_client_that_was_never_evaluated_or_has_left_or_of_another_part() -> None:
-    assert class_counts(RECORDS, 1) is None
-    assert class_counts(RECORDS, 3) is None
-    assert class_counts(RECORDS, 0, "eval") is None
-    assert class_counts([], 0) is None
-
-
-def test_counts_before_a_round_that_counts_no_classes_are_outdated() -> None:
-    records = [*RECORDS, record(5, 0.5), counted(6, {"1": FIRST})]
-    assert class_counts(records[:5], 0) is None
-    assert class_counts(records, 0) is None
-    assert class_counts(records, 1) is not None
-    assert class_table(records[:5], 4, 3) is None
+    again = [*RECORDS, record(5, 0.5), counted(6, {"1": FIRST})]
+    for records, client, expected in (
+        (RECORDS[:1], 0, None), (RECORDS[:2], 0, now), (RECORDS[:3], 2, now), (RECORDS, 0, later), (RECORDS, 2, later),
+        (RECORDS, 1, None),  # never evaluated
+        (RECORDS, 3, None),  # has left
+        ([], 0, None), (again[:5], 0, None), (again, 0, None), (again, 1, now),
+    ):  # fmt: skip
+        assert class_counts(records, client) == expected
+    assert class_counts(RECORDS, 0, "eval") is None and class_table(again[:5], 4, 3) is None
 
 
 def test_recall_and_precision_are_shares_of_samples_and_of_answers() -> None:
@@ -200,15 +168,11 @@ def test_recall_and_precision_are_shares_of_samples_and_of_answers() -> None:
 
 
 def test_the_table_has_every_client_and_class_and_ignores_classes_that_the_data_lacks() -> None:
-    table = class_table(RECORDS, 4, 3)
-    assert table is not None
-    np.testing.assert_equal(
-        table.recall, [[1, np.nan, 4 / 6], [np.nan] * 3, [1, np.nan, 4 / 6], [np.nan] * 3]
-    )
+    table, narrow = class_table(RECORDS, 4, 3), class_table(RECORDS, 4, 2)
+    assert table is not None and narrow is not None
+    np.testing.assert_equal(table.recall, [[1, np.nan, 4 / 6], [np.nan] * 3] * 2)
     np.testing.assert_equal(table.precision[0], [1, 0, 1])
     assert table.over_clients() == [(8, 8, 8), (0, 0, 4), (12, 8, 8)]
-    narrow = class_table(RECORDS, 4, 2)
-    assert narrow is not None
     assert narrow.over_clients() == [(8, 8, 8), (0, 0, 4)]
 
 
@@ -266,22 +230,15 @@ def test_sums_over_classes_are_the_accuracies_of_the_record(rounds: Any) -> None
             np.testing.assert_equal(recalls(records, client, 4)[-1], table.recall[client])
 
 
-def test_a_record_that_does_not_count_classes_is_rejected() -> None:
+def test_a_record_that_does_not_count_classes_or_counts_those_of_others_is_rejected() -> None:
     check_record(counted(1, [[[0, 2, 1, 1]], None, None, None]), 4)
     for rows, fault in (
-        ([[0, 2, 1]], r"per_client\[0\]\[0\] "),
-        ([[0, 2, 3, 3]], "does not count classes"),
-        ([[0, 2, 2, 1]], "does not count classes"),
-        ([[1, 2, 1, 1], [1, 2, 1, 1]], "does not count classes"),
-        ([[0, 2, -1, 1]], "is -1, less than 0"),
-        ([[0, 2.0, 1, 1]], "is not a whole number"),
-    ):
+        ([[0, 2, 1]], r"per_client\[0\]\[0\] "), ([[0, 2, 3, 3]], "does not count classes"),
+        ([[0, 2, 2, 1]], "does not count classes"), ([[1, 2, 1, 1], [1, 2, 1, 1]], "does not count classes"),
+        ([[0, 2, -1, 1]], "is -1, less than 0"), ([[0, 2.0, 1, 1]], "is not a whole number"),
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=fault):
             check_record(counted(1, [rows, None, None, None]), 4)
-
-
-def test_a_record_that_counts_classes_of_other_clients_is_rejected() -> None:
-    with pytest.raises(ValueError, match=r"evaluation\.test\.classes\.per_client is of 3 clients, not 4"):
-        check_record(counted(1, [None] * 3), 4)
-    with pytest.raises(ValueError, match=r"evaluation\.test\.classes\.per_client names a client"):
-        check_record(counted(1, {"4": None}), 4)
+    for per_client, fault in (([None] * 3, "is of 3 clients, not 4"), ({"4": None}, "names a client")):
+        with pytest.raises(ValueError, match=rf"evaluation\.test\.classes\.per_client {fault}"):
+            check_record(counted(1, per_client), 4)

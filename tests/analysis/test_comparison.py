@@ -62,12 +62,6 @@ def test_a_single_session_has_its_own_target_or_the_highest_that_it_reached() ->
     assert until_target(standing(run_of(None))) is None
 
 
-def test_a_session_that_was_never_evaluated_has_no_accuracy() -> None:
-    for means in ((), (None,)):
-        stands = standing(run_of(*means), 0.1)
-        assert (stands.best, stands.last, stands.reached) == (None, None, None)
-
-
 def test_only_settings_that_differ_are_listed_by_their_dotted_names() -> None:
     one = run_of(seed=1, training={"lr": 0.1, "epochs": 5}, data={"limit": None})
     other = run_of(seed=1, training={"lr": 0.2, "epochs": 5}, wire={"drop": [1]})
@@ -91,11 +85,8 @@ def test_settings_that_differ_come_first_and_the_others_in_their_order() -> None
 
 
 def test_without_another_nothing_differs() -> None:
-    found = described(OWN)
-    assert [each.name for each in found] == [
-        "rounds", "training.lr", "training.epochs", "method.name", "method.mu",
-    ]  # fmt: skip
-    assert not any(each.differs for each in found)
+    names = ["rounds", "training.lr", "training.epochs", "method.name", "method.mu"]
+    assert [(each.name, each.differs) for each in described(OWN)] == [(name, False) for name in names]
 
 
 approx = pytest.approx
@@ -134,18 +125,14 @@ def test_a_round_counts_from_its_end_on() -> None:
 
 
 def test_sessions_that_end_before_or_begin_later_are_left_out_and_named() -> None:
-    found = table([*BOTH, clocked("late", [(36, 0.9), (70, 0.9)], 2)], "method", at_time=45)
-    assert {each.label: each.sessions for each in found.rows} == {
-        "standalone": ("slow0", "slow1"),
-        "fedlora": ("late",),
-    }
-    note = "Left out, because they end before 45 s of simulated time: fast0 (40 s), fast1 (40 s)."
-    assert note in found.notes
-    found = table([*BOTH, clocked("late", [(36, 0.9), (70, 0.9)], 2)], "method", at_time=35)
-    assert (
-        "Left out, because they have no round by 35 s of simulated time: late (first round: 36 s)."
-        in found.notes
-    )
+    runs = [*BOTH, clocked("late", [(36, 0.9), (70, 0.9)], 2)]
+    found = table(runs, "method", at_time=45)
+    kept = {"standalone": ("slow0", "slow1"), "fedlora": ("late",)}
+    assert {each.label: each.sessions for each in found.rows} == kept
+    short = "they end before 45 s of simulated time: fast0 (40 s), fast1 (40 s)."
+    late = "they have no round by 35 s of simulated time: late (first round: 36 s)."
+    assert f"Left out, because {short}" in found.notes
+    assert f"Left out, because {late}" in table(runs, "method", at_time=35).notes
 
 
 def test_sessions_without_a_clock_times_that_are_none_and_times_of_nobody_are_refused() -> None:

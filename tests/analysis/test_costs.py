@@ -39,23 +39,14 @@ from tests import sessions
 from tests.analysis.runs import clocked, ledger, run
 
 
-def test_a_target_costs_what_all_rounds_up_to_it_cost() -> None:
-    took = reached(ledger(0.2, 0.5, 0.6, 0.4).curves, 0.6)
-    assert list((took or {}).values())[:4] == [3, 450.0, 21.0, 6.0]
-
-
-def test_a_target_is_reached_when_it_is_first_reached_exactly_or_passed() -> None:
-    assert list((reached(ledger(0.2, 0.7, 0.5, 0.9).curves, 0.5) or {}).values())[:4] == [2, 300.0, 14.0, 4.0]
-
-
-def test_a_target_that_was_never_reached_has_no_cost() -> None:
-    assert reached(ledger(0.2, 0.5).curves, 0.51) is None
-    assert reached(NOTHING.curves, 0.0) is None
-
-
-def test_rounds_without_an_evaluation_reach_nothing() -> None:
-    curves = ledger(None, 0.3, None, 0.5).curves
-    assert curves.evaluated.tolist() == [2, 4]
+def test_a_target_costs_what_all_rounds_up_to_the_first_at_it_cost() -> None:
+    for means, target, cost in (
+        ((0.2, 0.5, 0.6, 0.4), 0.6, [3, 450.0, 21.0, 6.0]),
+        ((0.2, 0.7, 0.5, 0.9), 0.5, [2, 300.0, 14.0, 4.0]),
+    ):
+        assert list((reached(ledger(*means).curves, target) or {}).values())[:4] == cost
+    assert reached(ledger(0.2, 0.5).curves, 0.51) is reached(NOTHING.curves, 0.0) is None
+    assert ledger(None, 0.3, None, 0.5).curves.evaluated.tolist() == [2, 4]
 
 
 def test_costs_are_what_was_spent_since_round_1() -> None:
@@ -77,9 +68,6 @@ def test_a_place_is_on_another_axis_where_the_nearest_round_is() -> None:
         (("rounds", 12.0), "rounds", 12.0),  # another session may have more rounds
     ):
         assert elsewhere(ledger(0.1, 0.2, 0.3).curves, place, cost) == there  # type: ignore[arg-type]
-
-
-def test_before_the_first_round_a_place_is_nowhere_else() -> None:
     assert math.isnan(elsewhere(NOTHING.curves, ("bytes", 5.0), "rounds"))
 
 
@@ -161,62 +149,30 @@ def test_a_run_that_ends_at_a_simulated_time_has_the_rounds_left_that_this_takes
 
 
 TIMING = {
-    "seconds": 9.0,
-    "train": 6.0,
-    "server": 2.0,
-    "evaluate": 3.0,
-    "checkpoint": 0.5,
-    "waited": 60.0,
-    "workers": 2,
-    "per_client": [1.0, 2.0, None, 3.0],
-    "cpu": 13.5,
-    "memory": 1 << 30,
-    "at": "",
-}
+    "seconds": 9.0, "train": 6.0, "server": 2.0, "evaluate": 3.0, "checkpoint": 0.5, "waited": 60.0, "workers": 2,
+    "per_client": [1.0, 2.0, None, 3.0], "cpu": 13.5, "memory": 1 << 30, "at": "",
+}  # fmt: skip
 OLD = {"seconds": 9.0, "train": 6.0, "evaluate": 3.0, "checkpoint": 0.5, "at": ""}
 
 
-def ledger_resources(*timings: dict[str, Any], **changes: Any) -> Ledger:
-    return Ledger.of(
-        [sessions.record(round, 4, timing=timing, **changes) for round, timing in enumerate(timings, 1)]
-    )
+def timed(timing: dict[str, Any]) -> Ledger:
+    return Ledger.of([sessions.record(1, 4, timing=timing)])
 
 
 def test_training_is_split_into_clients_and_server_and_a_pause_is_waiting() -> None:
-    spent = {
-        name: values.tolist() for name, values in seconds_by_part(ledger_resources(TIMING).curves).items()
-    }
-    assert spent == {
-        "clients": [4.0],
-        "server": [2.0],
-        "evaluation": [3.0],
-        "checkpoint": [0.5],
-        "waiting": [60.0],
-    }
-
-
-def test_an_earlier_version_s_round_has_its_server_with_the_clients_and_no_more() -> None:
-    curves = ledger_resources(OLD).curves
-    spent = {name: values[0] for name, values in seconds_by_part(curves).items()}
-    assert spent["clients"] == 6.0
-    assert np.isnan(
-        [
-            spent["server"],
-            spent["waiting"],
-            curves["seconds_cpu"][0],
-            curves["memory"][0],
-            busy_share(curves)[0],
-        ]
-    ).all()
+    for timing, expected in ((TIMING, [4, 2, 3, 0.5, 60]), (OLD, [6, np.nan, 3, 0.5, np.nan])):
+        parts = seconds_by_part(timed(timing).curves)
+        assert list(parts) == ["clients", "server", "evaluation", "checkpoint", "waiting"]
+        np.testing.assert_array_equal([values[0] for values in parts.values()], expected)
+    curves = timed(OLD).curves
+    assert np.isnan([curves["seconds_cpu"][0], curves["memory"][0]]).all()
     assert not curves.client_seconds.values.size
 
 
 def test_two_workers_that_had_six_of_eight_seconds_of_clients_were_busy_three_quarters() -> None:
-    np.testing.assert_allclose(busy_share(ledger_resources(TIMING).curves), [0.75])
-
-
-def test_clients_kept_of_an_interrupted_round_make_no_worker_busier_than_it_can_be() -> None:
-    np.testing.assert_allclose(busy_share(ledger_resources(TIMING | {"train": 2.5}).curves), [1.0])
+    """Clients that were kept of an interrupted round make no worker busier than it can be."""
+    for timing, share in ((TIMING, 0.75), (TIMING | {"train": 2.5}, 1.0), (OLD, np.nan)):
+        np.testing.assert_allclose(busy_share(timed(timing).curves), [share])
 
 
 def test_figures_of_the_method_are_gaps_where_a_round_lacks_them_and_texts_are_none() -> None:
@@ -231,7 +187,7 @@ def test_figures_of_the_method_are_gaps_where_a_round_lacks_them_and_texts_are_n
 @pytest.fixture
 def run_resources() -> SessionData:
     progress = {"round": 2, "rounds": 5, "phase": "train", "each": "dtw-", "memory": 1 << 20, "cpu": 1.5}
-    return SessionData(Path("x"), ledger=ledger_resources(TIMING), state="running", progress=progress)
+    return SessionData(Path("x"), ledger=timed(TIMING), state="running", progress=progress)
 
 
 def test_the_owner_s_letters_are_where_the_clients_are(run_resources: SessionData) -> None:
@@ -262,15 +218,9 @@ def test_tensors_are_counted_up_to_the_last_of_the_rounds() -> None:
 
 
 def test_a_tensor_that_no_longer_travels_keeps_its_total_and_one_that_never_did_is_left_out() -> None:
-    records = [
-        {"bytes": {"by_tensor": {"up/head": 300, "down/unused": 0}}},
-        {"bytes": {"by_tensor": {"up/adapter": 100}}},
-    ]
-    assert by_tensor(records) == [
+    travelled: list[dict[str, int]] = [{"up/head": 300, "down/unused": 0}, {"up/adapter": 100}]
+    assert by_tensor([{"bytes": {"by_tensor": each}} for each in travelled]) == [  # type: ignore[typeddict-item]
         TensorTraffic("head", "up", 0, 0.0, 300),
         TensorTraffic("adapter", "up", 100, 1.0, 100),
     ]
-
-
-def test_without_a_round_nothing_travelled() -> None:
     assert by_tensor([]) == []

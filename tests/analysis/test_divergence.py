@@ -1,6 +1,5 @@
 """A failure is no score: diverged clients are counted once, and every table names them."""
 
-import json
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -11,7 +10,7 @@ from simulator.base.errors import ConfigError
 from simulator.results.analysis.caveats import caveats, divergences
 from simulator.results.analysis.comparison import common_target, table
 from simulator.results.analysis.gain import gains
-from simulator.results.analysis.ledger import Divergence, totals_of_lines, totals_of_records
+from simulator.results.analysis.ledger import Divergence, totals_of_records
 from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import Pivot
@@ -56,12 +55,6 @@ def test_counts_of_sessions_are_summed() -> None:
     both = Divergence.over(Divergence.of(each.totals) for each in (SOUND, PARTLY, LOST))
     assert both == Divergence(3, sessions=2, clients=5, rounds=4, updates=9, untrained=1)
     assert str(both) == "5 clients in 4 rounds"
-
-
-def test_the_count_in_the_text_of_a_ledger_is_that_of_its_records() -> None:
-    for run in (SOUND, PARTLY, LOST):
-        lines = [json.dumps(each, sort_keys=True, separators=(",", ":")).encode() for each in run.records]
-        assert Divergence.of(totals_of_lines(lines)) == Divergence.of(run.totals)
 
 
 def test_trackers_get_no_score_as_long_as_every_update_has_diverged() -> None:

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import checkpoints
 from simulator.results.analysis.events import (
@@ -26,45 +24,26 @@ from tests import sessions
 from tests.analysis.runs import record, time
 
 
-def run_of(events: list[dict[str, object]], kept: tuple[int, ...] = (), keep_last: int = 3) -> SessionData:
-    config = {"method": {"name": "fedlora"}, "checkpoint": {"keep_last": keep_last}}
+def run_of(events: Sequence[Any], kept: tuple[int, ...]) -> SessionData:
+    config = {"method": {"name": "fedlora"}, "checkpoint": {"keep_last": 3}}
     return SessionData(Path("x"), config=config, events=tuple(events), checkpoints=kept)
 
 
-def test_a_switch_lies_between_the_rounds_and_names_the_method() -> None:
+def test_milestones_are_switches_forks_after_the_beginning_and_checkpoints_that_outlast_the_newest() -> None:
     switch = {"event": "switched", "round": 12, "method": "fedssa", "before": "fedlora"}
     settings = {"event": "switched", "round": 15, "method": "fedssa", "before": "fedssa"}
-    fork = {"event": "forked", "round": 4, "name": "parent", "method": "fedlora"}
-    assert milestones(run_of([switch, settings, fork])) == [
-        Milestone(4.5, "fork"),
-        Milestone(12.5, "switch", "fedssa"),
-        Milestone(15.5, "switch", None),
-    ]
-
-
-def test_only_checkpoints_that_outlast_the_newest_count() -> None:
-    found = milestones(run_of([], kept=(0, 10, 20, 38, 39, 40)))
-    assert found == [Milestone(10, "checkpoint"), Milestone(20, "checkpoint")]
-
-
-def test_checkpoints_by_the_dozen_do_not_count() -> None:
-    assert milestones(run_of([], kept=tuple(range(10, 160, 10)))) == []
-
-
-def test_a_fork_at_the_beginning_does_not_count() -> None:
-    assert milestones(run_of([{"event": "forked", "round": 0, "name": "p", "method": "fd"}])) == []
+    fork, of_beginning = ({"event": "forked", "round": at, "name": "p", "method": "fd"} for at in (4, 0))
+    changes = [Milestone(4.5, "fork"), Milestone(12.5, "switch", "fedssa"), Milestone(15.5, "switch", None)]
+    for events, kept, expected in (
+        ([switch, settings, fork], (), changes),
+        ([of_beginning], (0, 10, 20, 38, 39, 40), [Milestone(10, "checkpoint"), Milestone(20, "checkpoint")]),
+        ([], tuple(range(10, 160, 10)), []),  # by the dozen they are a routine
+    ):
+        assert milestones(run_of(events, kept)) == expected
 
 
 def test_the_switches_are_those_of_the_history_and_its_first_entry_is_none() -> None:
-    began = {"from_round": 1, "method": {"name": "fedlora"}}
-    switched = {
-        "from_round": 5,
-        "method": {"name": "fd"},
-        "before": "fedlora",
-        "changes": ["method fedlora → fd"],
-        "adopted": None,
-    }
-    run = SessionData(Path("x"), history=(began, switched))
+    run = SessionData(Path("x"), history=(entry(1, "fedlora"), entry(5, "fd", "fedlora")))  # type: ignore[arg-type]
     assert switches(run) == [Switch(5, "fd", "fedlora", ("method fedlora → fd",), None)]
 
 
@@ -112,14 +91,8 @@ SWITCHED = (entry(1, "fedlora"), entry(4, "fedssa", "fedlora"))
 
 
 def test_a_switch_by_hand() -> None:
-    made = run(
-        "s",
-        [0.1, 0.2, 0.6, 0.5, 0.7],
-        SWITCHED,
-        bytes=[10, 20, 30, 6, 8],
-        seconds=[1, 2, 3, 4, 6],
-        clock=[2, 5, 6, 7, 10],
-    )
+    made = run("s", [0.1, 0.2, 0.6, 0.5, 0.7], SWITCHED, bytes=[10, 20, 30, 6, 8], seconds=[1, 2, 3, 4, 6],
+               clock=[2, 5, 6, 7, 10])  # fmt: skip
     [found] = effects(made)
     assert (found.round, found.kind, found.changes) == (3, "switch", ("method fedlora → fedssa",))
     # Rounds 1 to 3: (0.1 + 0.2 + 0.6) / 3; from 0.1 to 0.6 in two steps; 60 / 3 bytes; 6 / 3 s, also on the clock.
@@ -140,21 +113,14 @@ def test_a_window_ends_at_the_next_change_and_the_newest_comes_first() -> None:
     history = (*SWITCHED, entry(6, "fedgh", "fedssa"))
     newest, oldest = effects(run("s", [0.5] * 9, history))
     assert (newest.round, oldest.round) == (5, 3)
-    assert [(each.first, each.last, each.method) for each in (oldest.before, oldest.after) if each] == [
-        (1, 3, "fedlora"),
-        (4, 5, "fedssa"),
-    ]
+    beside = [(each.first, each.last, each.method) for each in (oldest.before, oldest.after) if each]
+    assert beside == [(1, 3, "fedlora"), (4, 5, "fedssa")]
     assert newest.before is not None and (newest.before.first, newest.before.last) == (4, 5)
 
 
 def test_a_switch_that_no_checkpoint_has_yet_counts() -> None:
-    event = {
-        "event": "switched",
-        "round": 2,
-        "method": "fedgh",
-        "before": "fedlora",
-        "changes": ["method a → b"],
-    }
+    changes = ["method a → b"]
+    event = {"event": "switched", "round": 2, "method": "fedgh", "before": "fedlora", "changes": changes}
     [found] = effects(run("s", [0.1, 0.2, 0.3], events=[event]))
     assert (found.round, found.changes) == (2, ("method a → b",))
     assert found.after is not None and found.after.method == "fedgh"
@@ -164,11 +130,9 @@ def test_a_switch_that_no_checkpoint_has_yet_counts() -> None:
 
 def test_a_round_without_an_evaluation_is_in_no_mean_of_accuracy() -> None:
     [found] = effects(run("s", [0.1, None, 0.5, None, None], SWITCHED))
-    assert found.before is not None and (found.before.accuracy, found.before.change) == (
-        approx(0.3),
-        approx(0.2),
-    )
-    assert found.after is not None and (found.after.accuracy, found.after.change) == (None, None)
+    before, after = found.before, found.after
+    assert before is not None and (before.accuracy, before.change) == (approx(0.3), approx(0.2))
+    assert after is not None and (after.accuracy, after.change) == (None, None)
 
 
 FORKED = {"event": "forked", "round": 2, "method": "fedssa", "changes": ["method fedlora → fedssa"]}
@@ -199,12 +163,9 @@ def test_a_fork_of_the_beginning_and_one_whose_parent_stopped_there() -> None:
     [whole] = effects(run("fork", [0.4, 0.5], parent=("parent", 0)), run("parent", [0.1, 0.3]))
     assert whole.before is None
     assert whole.beside is not None and whole.beside.accuracy == approx(0.2)
+    assert effects(run("s", [0.1, 0.2])) == []
     [last] = effects(run("fork", [0.4, 0.5], parent=("parent", 1)), run("parent", [0.4]))
     assert last.beside is None and last.parent == "parent"
-
-
-def test_a_run_without_changes_has_no_effects() -> None:
-    assert effects(run("s", [0.1, 0.2])) == []
 
 
 def test_the_parent_is_found_by_its_name_and_also_when_it_was_renamed(tmp_path: Path) -> None:
@@ -222,16 +183,3 @@ def test_the_parent_is_found_by_its_name_and_also_when_it_was_renamed(tmp_path: 
     assert beside() == "renamed"
     (tmp_path / "renamed" / "session.json").unlink()
     assert beside() is None
-
-
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=30), st.data())
-def test_windows_lie_beside_the_change_and_hold_at_most_ten_rounds(
-    means: list[float], data: st.DataObject
-) -> None:
-    at = data.draw(st.integers(1, len(means) - 1))
-    [found] = effects(run("s", means, (entry(1, "a"), entry(at + 1, "b", "a"))))
-    before, after = found.before, found.after
-    assert before is not None and after is not None
-    assert (before.last, after.first) == (at, at + 1)
-    assert before.rounds == min(at, 10) and after.rounds == min(len(means) - at, 10)
-    assert after.accuracy == approx(sum(means[at : at + 10]) / after.rounds)

@@ -18,11 +18,13 @@ from simulator.base.nested import flattened, merged, with_values
 from simulator.config import OF_CLIENTS, decides_clients, keys
 from simulator.results.analysis.axes import Difference, MeanStd
 from simulator.results.analysis.caveats import defaults
+from simulator.results.analysis.comparison import table
 from simulator.results.analysis.gain import evaluated, gains, holm, p_of_equivalence, p_of_gain
 from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.table import Pivot
 from simulator.results.analysis.tabular import _heading
 from tests import sessions as made
-from tests.analysis.runs import of, record
+from tests.analysis.runs import of, record, run
 
 approx = pytest.approx
 
@@ -135,18 +137,6 @@ def test_holm_by_hand() -> None:
     assert holm([0.6, 0.7]) == [1.0, 1.0]
 
 
-def test_holm_multiplies_the_smallest_p_by_the_number_of_rows() -> None:
-    more = [
-        session("lora-0", "fedlora", 0, [0.7, 0.8, 0.9]),
-        session("lora-1", "fedlora", 1, [0.61, 0.7, 0.8]),
-    ]
-    plain = gains([*STUDY, *more], "method", test="t")
-    corrected = gains([*STUDY, *more], "method", test="t", correct=True)
-    first, second = (row.p for row in plain.rows)
-    assert first is not None and second is not None and second < first
-    assert [row.p for row in corrected.rows] == [approx(max(first, 2 * second)), approx(min(1, 2 * second))]
-
-
 def test_only_the_same_seed_and_data_are_a_pair() -> None:
     skewed = session("more", "standalone", 1, [0.5] * 3, data={"dataset": "digits", "alpha": 0.1})
     for other, differs in (
@@ -159,24 +149,13 @@ def test_only_the_same_seed_and_data_are_a_pair() -> None:
         assert f"gh-1 is left out: {why}" in found.notes
 
 
-def test_every_setting_says_whether_it_decides_clients() -> None:
-    assert {
-        key for key in keys() if decides_clients(key) not in (True, False)
-    } == set()  # raises for a new key
-    sections = {key.partition(".")[0] for key in keys()}
-    assert [name for name in OF_CLIENTS if name not in {*keys(), *sections}] == []
-
-
-def other_value(value: object) -> object:
-    return "other" if value is None or isinstance(value, str) else None
-
-
 def test_a_setting_that_decides_clients_refuses_the_pair_and_is_named_and_the_others_leave_it() -> None:
     one, other, faults = STUDY[2], STUDY[0], list[str]()
     for key in keys():
         if key == "rounds" or key.startswith("seed"):
             continue
-        value = other_value(flattened(merged(defaults(), one.config)).get(key))
+        known = flattened(merged(defaults(), one.config)).get(key)
+        value = "other" if known is None or isinstance(known, str) else None
         changed = replace(one, config=merged(one.config, with_values({}, [(key, value)])))
         try:
             found = gains([other, changed]).rows[0].sessions
@@ -188,6 +167,8 @@ def test_a_setting_that_decides_clients_refuses_the_pair_and_is_named_and_the_ot
         else:
             faults += [f"{key}: {found}"] if decides_clients(key) or found != ("gh-0",) else []
     assert faults == []
+    sections = {key.partition(".")[0] for key in keys()}
+    assert [name for name in OF_CLIENTS if name not in {*keys(), *sections}] == []
 
 
 def test_each_of_the_three_seeds_is_that_of_a_pair() -> None:
@@ -253,19 +234,19 @@ def test_rounds_that_only_one_has_do_not_count() -> None:
 
 
 def test_what_cannot_be_compared_is_refused_with_the_reason() -> None:
-    with pytest.raises(ConfigError, match=r"No session here is of the baseline 'standalone'.*fedgh"):
-        gains(STUDY[2:])
-    with pytest.raises(ConfigError, match="No session has a partner"):
-        gains([STUDY[0], STUDY[3]])
-    with pytest.raises(ConfigError, match="`last=0`"):
-        gains(STUDY, last=0)
-    with pytest.raises(ConfigError, match="margin is an accuracy"):
-        gains(STUDY, margin=5)
+    refused: tuple[tuple[list[SessionData], dict[str, Any], str], ...] = (
+        (STUDY[2:], {}, r"No session here is of the baseline 'standalone'.*fedgh"),
+        ([STUDY[0], STUDY[3]], {}, "No session has a partner"),
+        (STUDY, {"last": 0}, "`last=0`"),
+        (STUDY, {"margin": 5}, "margin is an accuracy"),
+    )
+    for runs, options, said in refused:
+        with pytest.raises(ConfigError, match=said):
+            gains(runs, **options)
 
 
 def test_the_table_shows_points_shares_intervals_and_the_answer_of_the_tests() -> None:
-    table = gains(STUDY, "method", margin=0.5, test="t")
-    text = table.to_markdown()
+    text = gains(STUDY, "method", margin=0.5, test="t").to_markdown()
     assert "| fedgh | 2 | 3 | +6.7 [−78.0, +91.4] | 67 | 17 | 0.0 | 0.500 | equivalent (p = 0.049) |" in text
     assert "within 50 pp (TOST)" in text and "shares of clients that gain and that lose" in text
     chosen = gains(STUDY, "method", columns=("method", "benefit"))
@@ -289,20 +270,11 @@ def test_notes_explain_only_the_shown_columns() -> None:
 
 def accuracies(folder: Path) -> np.ndarray:
     """[rounds, clients] as the ledger's lines have them."""
-    lines = (folder / "ledger.jsonl").read_text().splitlines()
-    return np.array([json.loads(line)["accuracy"]["per_client"] for line in lines])
+    return np.array([line["accuracy"]["per_client"] for line in _lines(folder)])
 
 
 def _lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
-
-
-def _traffic(folder: Path) -> float:
-    return float(np.mean([line["bytes"]["up"] + line["bytes"]["down"] for line in _lines(folder)]))
-
-
-def _operations(folder: Path) -> float:
-    return float(np.mean([line["flops"]["total"] for line in _lines(folder)]))
 
 
 def _thirds_by_size(folder: Path, gains: np.ndarray) -> list[float]:
@@ -331,17 +303,11 @@ def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> No
     for method, ceilings in methods.items():
         for seed, ceiling in enumerate(ceilings):
             document = made.config(clients, rounds, method) | {"seed": seed}
-            made.make(
-                tmp_path / f"{method}-{seed}",
-                clients=clients,
-                rounds=rounds,
-                method=method,
-                ceiling=ceiling,
-                document=document,
-                samples=made.samples(clients),
-            )
+            folder, samples = tmp_path / f"{method}-{seed}", made.samples(clients)
+            made.make(folder, clients=clients, rounds=rounds, method=method, ceiling=ceiling, document=document,
+                      samples=samples)  # fmt: skip
     options = {"last": last, "sessions_dir": tmp_path}
-    table = hs.gains("*", "method", margin=0.05, test="t", correct=True, **options)
+    gained = hs.gains("*", "method", margin=0.05, test="t", correct=True, **options)
     by_rank = hs.gains("*", "method", test="wilcoxon", **options)
     extras = ["area", "10", "median", "90", "std", "traffic", "FLOPs"]
     plain = hs.compare("*", "method", baseline="standalone", columns=["method", *extras], **options)
@@ -352,7 +318,7 @@ def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> No
     }
     p_values, tost = [], []
     for method in ("fedgh", "fedlora"):
-        [row] = [row for row in table.rows if row.key == (method,)]
+        [row] = [row for row in gained.rows if row.key == (method,)]
         each = np.array([final[method, seed] - final["standalone", seed] for seed in range(3)])
         means = each.mean(axis=1)
         _check(row.gain, means)
@@ -366,23 +332,14 @@ def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> No
             _check(value, third)
         [ranked] = [other for other in by_rank.rows if other.key == (method,)]
         assert ranked.p == approx(stats.wilcoxon(means).pvalue, abs=1e-9)
-        p_values.append(
-            stats.ttest_rel(
-                [final[method, s].mean() for s in range(3)], [final["standalone", s].mean() for s in range(3)]
-            ).pvalue
-        )
-        tost.append(
-            max(
-                stats.ttest_1samp(means + 0.05, 0, alternative="greater").pvalue,
-                stats.ttest_1samp(means - 0.05, 0, alternative="less").pvalue,
-            )
-        )
+        sides = ((0.05, "greater"), (-0.05, "less"))
+        p_values.append(stats.ttest_1samp(means, 0).pvalue)
+        tost.append(max(stats.ttest_1samp(means + by, 0, alternative=side).pvalue for by, side in sides))
     for name, values in (("p", p_values), ("p_equivalent", tost)):
         small, large = sorted(values)
         expected = {small: min(1, 2 * small), large: min(1, max(2 * small, large))}
-        assert [getattr(row, name) for row in table.rows] == approx(
-            [expected[value] for value in values], abs=1e-9
-        )
+        corrected = [expected[value] for value in values]
+        assert [getattr(row, name) for row in gained.rows] == approx(corrected, abs=1e-9)
     for row in plain.rows:
         folders = [tmp_path / f"{row.key[0]}-{seed}" for seed in range(3)]
         own = np.array([final[row.key[0], seed] for seed in range(3)])
@@ -395,33 +352,26 @@ def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> No
             "median client": np.percentile(own, 50, axis=1),
             "90 % quantile": np.percentile(own, 90, axis=1),
             "std over clients": own.std(axis=1),
-            "traffic per round": [_traffic(folder) for folder in folders],
-            "FLOPs per round": [_operations(folder) for folder in folders],
+            "traffic per round": [
+                sum(line["bytes"]["up"] + line["bytes"]["down"] for line in _lines(folder)) / rounds
+                for folder in folders
+            ],
+            "FLOPs per round": [
+                sum(line["flops"]["total"] for line in _lines(folder)) / rounds for folder in folders
+            ],
         }
         assert {name for name, each in row.extras.items() if each} == set(expected)
         for name, values in expected.items():
             _check(row.extras[name], values)
 
 
-def test_a_pivot_has_a_row_for_each_method_and_a_column_for_each_value(tmp_path: Path) -> None:
-    for method, ceiling in (("fedgh", 0.8), ("fedlora", 0.9)):
-        for alpha in (0.1, 1.0):
-            document = made.config(3, 4, method) | {"data": {"dataset": "digits", "alpha": alpha}}
-            name = f"{method}-{alpha}"
-            made.make(
-                tmp_path / name,
-                clients=3,
-                rounds=4,
-                method=method,
-                ceiling=ceiling * alpha**0.1,
-                document=document,
-            )
-    table = hs.pivot("*", "method", "data.alpha", sessions_dir=tmp_path)
-    assert [column.name for column in table.columns()] == ["method", "alpha 0.1, %", "alpha 1, %"]
-    cells = {(row[0].key[0], each.key[1]): each.last.mean for row in table.rows for each in row if each.last}
-    for (method, alpha), mean in cells.items():
-        assert mean == approx(accuracies(tmp_path / f"{method}-{alpha}")[-1].mean(), abs=1e-9)
-    assert len(cells) == 4 and "n = 1 sessions in a cell" in table.remarks()[0]
+def test_a_pivot_has_a_row_for_each_method_and_a_column_for_each_value() -> None:
+    means = {("fedgh", 0.1): 0.5, ("fedgh", 1.0): 0.6, ("fedlora", 0.1): 0.7, ("fedlora", 1.0): 0.8}
+    runs = [run(f"{key}", [mean], method=key[0], data={"alpha": key[1]}) for key, mean in means.items()]
+    pivot = Pivot(table(runs, ("method", "data.alpha")))
+    assert [column.name for column in pivot.columns()] == ["method", "alpha 0.1, %", "alpha 1, %"]
+    assert "| fedgh | 50.00 | 60.00 |\n| fedlora | 70.00 | 80.00 |" in pivot.to_markdown()
+    assert "n = 1 sessions in a cell" in pivot.remarks()[0]
 
 
 def test_latex_has_the_display_names_of_settings() -> None:
@@ -434,17 +384,13 @@ def test_latex_has_the_display_names_of_settings() -> None:
     assert {name: _heading(name) for name in names} == names
 
 
-def test_latex_marks_the_best_where_the_intervals_are_apart(tmp_path: Path) -> None:
-    for method, ceilings in {
-        "fedgh": (0.5, 0.501),
-        "fedlora": (0.9, 0.901),
-        "fedproto": (0.3, 0.301),
-    }.items():
-        for seed, ceiling in enumerate(ceilings):
-            document = made.config(3, 4, method) | {"seed": seed}
-            name = f"{method}-{seed}"
-            made.make(tmp_path / name, clients=3, rounds=4, method=method, ceiling=ceiling, document=document)
-    text = hs.compare("*", "method", columns=["method", "last, %"], sessions_dir=tmp_path).to_latex()
+def test_latex_marks_the_best_where_the_intervals_are_apart() -> None:
+    runs = [
+        run(f"{method}-{seed}", [mean + seed / 1000], seed, method)
+        for method, mean in (("fedgh", 0.5), ("fedlora", 0.9), ("fedproto", 0.3))
+        for seed in (0, 1)
+    ]
+    text = table(runs, "method", columns=["method", "last, %"]).to_latex()
     lines = {line.split(" & ")[0]: line for line in text.splitlines() if " & " in line}
     assert r"\textbf{" in lines["FedLoRA"] and r"\underline{" in lines["FedGH"]
     assert r"\textbf" not in lines["FedProto"] and r"\underline" not in lines["FedProto"]

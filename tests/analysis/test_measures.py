@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pytest
 
 from simulator.results.analysis.measures import (
     accuracy_of,
@@ -18,44 +17,36 @@ from simulator.results.analysis.measures import (
 from tests.analysis.runs import chosen, of, record, run
 
 NAN = float("nan")
-TWO_CLIENTS = of(
-    "a",
-    [
-        record(1, 0.5, clients=[0.4, 0.6], loss={"mean": 2.0, "per_client": [3.0, 1.0]}),
-        record(2, None, clients=[None, None], loss={"mean": None, "per_client": [None, None]}),
-        record(3, 0.8, clients=[0.8, None], loss={"mean": 0.5, "per_client": [None, 0.5]}),
-    ],
-)
+TWO_CLIENTS = of("a", [
+    record(1, 0.5, clients=[0.4, 0.6], loss={"mean": 2.0, "per_client": [3.0, 1.0]}),
+    record(2, None, clients=[None, None], loss={"mean": None, "per_client": [None, None]}),
+    record(3, 0.8, clients=[0.8, None], loss={"mean": 0.5, "per_client": [None, 0.5]}),
+])  # fmt: skip
+CKA = {"order": ["conv", "fc"], "layers": {"conv": 0.9, "fc": 0.4}, "matrix": {}}
 
 
 def same(found: object, expected: list[float]) -> None:
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12)
 
 
-def test_accuracies_have_a_mean_a_worst_and_a_deviation_over_the_clients_that_were_evaluated() -> None:
-    same(measured(TWO_CLIENTS, "mean accuracy"), [0.5, NAN, 0.8])
-    same(measured(TWO_CLIENTS, "worst client"), [0.4, NAN, 0.8])
-    same(measured(TWO_CLIENTS, "std over clients"), [0.1, NAN, 0.0])  # of 0.4 and 0.6, as of all there are
-
-
-def test_a_loss_is_the_mean_over_those_who_have_one() -> None:
-    same(measured(TWO_CLIENTS, "training loss"), [2.0, NAN, 0.5])
-
-
-def test_cka_is_that_of_the_deepest_layer_in_the_rounds_that_measured_it() -> None:
-    cka = {"order": ["conv", "fc"], "layers": {"conv": 0.9, "fc": 0.4}, "matrix": {}}
-    same(measured(of("a", [record(1, 0.5), record(2, 0.5, cka=cka), record(3, 0.5)]), "CKA"), [NAN, 0.4, NAN])
-
-
-def test_what_eval_selects_changes_only_where_eval_becomes_better() -> None:
-    rounds = chosen("a", [(0.5, 0.6), (0.9, 0.5), (0.4, 0.7), (0.8, 0.7), (0.3, 0.8)])
-    same(measured(rounds, "selected on eval"), [0.5, 0.5, 0.4, 0.4, 0.3])
-
-
-def test_without_an_eval_part_nothing_is_selected_until_there_is_one() -> None:
-    same(measured(run("a", [0.5, 0.6]), "selected on eval"), [NAN, NAN])
-    later = of("a", [record(1, 0.5), record(2, 0.6, on_eval=0.1), record(3, 0.7)])
-    same(measured(later, "selected on eval"), [NAN, 0.6, 0.6])
+def test_a_measure_is_one_number_a_round_and_nan_where_nobody_has_it() -> None:
+    for session, name, expected in (
+        (TWO_CLIENTS, "mean accuracy", [0.5, NAN, 0.8]),
+        (TWO_CLIENTS, "worst client", [0.4, NAN, 0.8]),
+        (TWO_CLIENTS, "std over clients", [0.1, NAN, 0.0]),  # of 0.4 and 0.6, as of all there are
+        (TWO_CLIENTS, "training loss", [2.0, NAN, 0.5]),
+        # of the deepest layer
+        (of("a", [record(1, 0.5), record(2, 0.5, cka=CKA), record(3, 0.5)]), "CKA", [NAN, 0.4, NAN]),
+        # only where eval becomes better
+        (chosen("a", [(0.5, 0.6), (0.9, 0.5), (0.4, 0.7), (0.8, 0.7), (0.3, 0.8)]), "selected on eval",
+         [0.5, 0.5, 0.4, 0.4, 0.3]),
+        (run("a", [0.5, 0.6]), "selected on eval", [NAN, NAN]),
+        (of("a", [record(1, 0.5), record(2, 0.6, on_eval=0.1), record(3, 0.7)]), "selected on eval", [NAN, 0.6, 0.6]),
+        (of("a", RECORDS), "test loss", [NAN, 1.5, NAN, 0.5]),
+        (of("a", RECORDS), "test F1", [NAN, 1.5, NAN, 0.5]),
+        (of("a", RECORDS), "accord", [NAN, NAN, 0.25, NAN]),
+    ):  # fmt: skip
+        same(measured(session, name), expected)
 
 
 def test_a_client_that_a_session_does_not_have_was_never_evaluated() -> None:
@@ -72,17 +63,13 @@ def test_a_fork_begins_at_the_round_in_which_it_left_a_session_that_is_there() -
 
 
 def test_sessions_become_a_line_over_the_rounds_and_costs_that_all_have() -> None:
-    line = averaged(
-        "both",
-        [run("a", [0.1, 0.3, 0.5]), run("b", [0.3, 0.5])],
-        partial(measured, measure="mean accuracy"),
-        "bytes",
-    )
+    mean, runs = partial(measured, measure="mean accuracy"), [run("a", [0.1, 0.3, 0.5]), run("b", [0.3, 0.5])]
+    line = averaged("both", runs, mean, "bytes")
     same(line.x, [150, 300])
     same(line.mean, [0.2, 0.4])
     assert line.std is not None
     same(line.std, [0.02**0.5, 0.02**0.5])  # of a sample: √(2 · 0.1² / 1)
-    assert averaged("a", [run("a", [0.1])], partial(measured, measure="mean accuracy")).std is None
+    assert averaged("a", runs[:1], mean).std is None
 
 
 def on_test(mean: float | None, per_client: object, **own: float) -> dict[str, object]:
@@ -115,10 +102,3 @@ def test_a_mean_is_missing_in_rounds_that_have_none() -> None:
 def test_a_client_keeps_its_value_until_it_is_measured_again_or_absent() -> None:
     np.testing.assert_equal(client_on_part(RECORDS, "test", "loss", 0), [np.nan, 1.0, 1.0, 0.25])
     np.testing.assert_equal(client_on_part(RECORDS, "test", "f1", 7), [np.nan, 2.0, np.nan, 0.25])
-
-
-def test_sessions_are_compared_by_test_loss_f1_and_own_metrics() -> None:
-    run = of("a", RECORDS)
-    for name in ("test loss", "test F1"):
-        assert measured(run, name).tolist() == pytest.approx([np.nan, 1.5, np.nan, 0.5], nan_ok=True)
-    assert measured(run, "accord").tolist() == pytest.approx([np.nan, np.nan, 0.25, np.nan], nan_ok=True)

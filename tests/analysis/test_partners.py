@@ -14,7 +14,6 @@ from simulator.results.analysis import partners
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.partners import (
     SHADOW,
-    Partner,
     Partners,
     Worst,
     client_gains,
@@ -106,27 +105,10 @@ def test_a_session_of_the_baseline_has_no_partner_of_it(tmp_path: Path) -> None:
     assert found(tmp_path, "one") == []
 
 
-def test_unchanged_sessions_are_not_read_again_and_others_never(tmp_path: Path) -> None:
+def test_searches_open_the_document_of_an_unchanged_session_once(tmp_path: Path) -> None:
     for name, method in (("run", "fedlora"), ("alone", "standalone"), ("other", "fedgh")):
         session(tmp_path / name, method)
-    finder, run, read_ones = Partners(), read(tmp_path / "run"), list[str]()
-    look = partners._candidate
-
-    def counted(path: Path) -> partners._Candidate | None:
-        read_ones.append(path.name)
-        return look(path)
-
-    with patch.object(partners, "_candidate", counted):
-        first = finder.find(run, tmp_path)
-        assert finder.find(run, tmp_path) == first
-    # The session itself is read, because it names its own id. The one of FedGH is left out by its text.
-    assert sorted(read_ones) == ["alone", "run"]
-
-
-def test_a_search_opens_every_document_once(tmp_path: Path) -> None:
-    for name in ("run", "one", "two"):
-        session(tmp_path / name, "fedgh")
-    run, opened = read(tmp_path / "run"), list[str]()
+    finder, run, opened = Partners(), read(tmp_path / "run"), list[str]()
     look = checkpoints.mentions
 
     def counted(path: Path, *texts: str, any_of: Sequence[str] = ()) -> bool:
@@ -134,8 +116,8 @@ def test_a_search_opens_every_document_once(tmp_path: Path) -> None:
         return look(path, *texts, any_of=any_of)
 
     with patch.object(checkpoints, "mentions", counted):
-        Partners().find(run, tmp_path)
-    assert sorted(opened) == ["one", "run", "two"]
+        assert finder.find(run, tmp_path) == finder.find(run, tmp_path) != ()
+    assert sorted(opened) == ["alone", "other", "run"]
 
 
 def test_a_partner_that_appears_or_breaks_is_noticed(tmp_path: Path) -> None:
@@ -146,12 +128,7 @@ def test_a_partner_that_appears_or_breaks_is_noticed(tmp_path: Path) -> None:
     assert found(tmp_path, "run", finder) == ["alone"]
     (alone / "session.json").write_text('{"standalone"')
     assert found(tmp_path, "run", finder) == []
-
-
-def test_a_folder_that_is_gone_has_no_partners(tmp_path: Path) -> None:
-    run = read(session(tmp_path / "run", "fedlora"))
-    assert Partners().find(run, tmp_path / "gone") == ()
-    assert isinstance(Partner(tmp_path / "a", "fedgh", 0, 1, True, "").name, str)
+    assert finder.find(read(tmp_path / "run"), tmp_path / "gone") == ()
 
 
 approx = pytest.approx
@@ -180,25 +157,14 @@ OTHER = [[0.50, 0.25, 0.50], [0.50, 0.55, 0.35], [0.1, 0.1, 0.1]]
 
 
 def test_three_clients_by_hand() -> None:
-    found = gain_after(run(OWN), run(OTHER), 2)
-    assert found is not None
-    assert (found.clients, found.better, found.worse) == (3, 1, 2)
-    assert found.mean == approx((0.25 - 0.05 - 0.10) / 3)
-    assert (found.worst.client, found.worst.gain) == (2, approx(-0.10))
-    assert found.worst.correct is None  # the session does not say how many samples it tests
-
-
-def test_an_equal_client_neither_gains_nor_loses() -> None:
-    found = gain_after(run(OWN), run(OTHER), 1)
-    assert found is not None
-    assert (found.clients, found.better, found.worse) == (3, 1, 1)
-
-
-def test_the_worst_client_has_the_lowest_gain_and_the_samples_that_it_rests_on() -> None:
-    # Client 2: 35 % against 25 % of 3 samples, which are 1 against 1. The counts say that this is little.
-    found = gain_after(run(OWN, [40, 20, 3]), run(OTHER), 2)
-    assert found is not None
+    """In round 1, client 0 neither gains nor loses. In round 2, client 2 has 35 % against 25 % of 3 samples: 1 each."""
+    for own, round, counts in ((run(OWN), 1, (3, 1, 1)), (run(OWN, [40, 20, 3]), 2, (3, 1, 2))):
+        found = gain_after(own, run(OTHER), round)
+        assert found is not None and (found.clients, found.better, found.worse) == counts
+    assert found is not None and found.mean == approx((0.25 - 0.05 - 0.10) / 3)
     assert found.worst == Worst(2, approx(-0.10), (1, 1, 3))
+    unsaid = gain_after(run(OWN), run(OTHER), 2)  # how many samples it tests
+    assert unsaid is not None and unsaid.worst == Worst(2, approx(-0.10), None)
 
 
 def test_a_verdict_names_the_round_the_losing_clients_and_the_test() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import checkpoints
-from checkpoints import Damaged, SessionUnreadable
+from checkpoints import Damaged
 from simulator import methods, models
 from simulator.results.analysis import feed, static_names
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.overview import Branch, Summary, forks_of, origins, read_overview, tree
+from simulator.results.analysis.overview import Summary, forks_of, origins, read_overview, tree
 from simulator.results.analysis.run import Samples, SessionData
 from tests import sessions
 
@@ -46,15 +46,6 @@ def test_records_are_asked_for_by_round() -> None:
     assert run.record(0) is run.record(3) is None
 
 
-def test_reading_what_is_no_session_or_no_longer_one_raises(tmp_path: Path) -> None:
-    with pytest.raises(SessionUnreadable, match="is not a session"):
-        read(tmp_path)
-    folder = sessions.make(tmp_path / "s", rounds=2, clients=2)
-    (folder / "ledger.jsonl").write_bytes(b"{}\n" * 3)
-    with pytest.raises(Damaged):
-        read(folder)
-
-
 NOTED = {"classes": ["cat", "dog", "owl"], "train": [[3, 0, 9], [0, 1, 1]], "test": [19, 20]}
 
 
@@ -64,10 +55,6 @@ def test_a_client_has_its_classes_the_largest_first() -> None:
     assert samples.largest(0) == [("owl", 9), ("cat", 3)]
     assert samples.largest(1) == [("dog", 1), ("owl", 1)]
     assert [samples.few(client) for client in (0, 1)] == [True, False]
-
-
-def test_an_early_session_says_nothing_of_its_data(tmp_path: Path) -> None:
-    assert Samples.of(feed.read(sessions.make(tmp_path / "s", rounds=1, clients=2))) is None
 
 
 def test_counts_that_do_not_fit_are_damage(tmp_path: Path) -> None:
@@ -106,39 +93,30 @@ def places(*sessions: Summary) -> list[tuple[str, tuple[bool, ...], bool]]:
 
 
 def test_forks_follow_their_parent_oldest_first_and_know_which_is_the_last() -> None:
+    child, root = session("child", 4, "root"), session("root", 1)
     found = places(
-        session("grandchild", 5, "child"),
-        session("other", 2),
-        session("second", 6, "root"),
-        session("child", 4, "root"),
-        session("root", 1),
+        session("grandchild", 5, "child"), session("other", 2), session("second", 6, "root"), child, root
     )
     assert found == [
-        ("root", (), False),
-        ("child", (False,), False),
-        ("grandchild", (False, True), False),
-        ("second", (True,), False),
-        ("other", (), False),
-    ]
+        ("root", (), False), ("child", (False,), False), ("grandchild", (False, True), False),
+        ("second", (True,), False), ("other", (), False),
+    ]  # fmt: skip
 
 
-def test_a_fork_whose_parent_is_not_there_is_a_root_of_its_own() -> None:
+def test_every_session_is_listed_once_whatever_it_says_of_its_parent() -> None:
+    copy, damaged = (
+        replace(session("copy", 2), id="id-root"),
+        Summary("hurt", "/s/hurt", "damaged", error="…"),
+    )
     assert places(session("child", 1, "gone")) == [("child", (), True)]
-
-
-def test_sessions_that_claim_to_descend_from_one_another_are_listed_once_each() -> None:
-    assert sorted(name for name, _, _ in places(session("a", 1, "b"), session("b", 2, "a"))) == ["a", "b"]
-
-
-def test_a_copied_session_does_not_get_its_originals_forks_again() -> None:
-    copy = Summary("copy", "/s/copy", "finished", id="id-root", created="2")
-    found = [branch.summary.name for branch in tree([session("root", 1), copy, session("child", 3, "root")])]
-    assert sorted(found) == ["child", "copy", "root"]
-
-
-def test_a_damaged_session_of_which_nothing_is_known_is_a_root() -> None:
-    damaged = Summary("hurt", "/s/hurt", "damaged", error="…")
-    assert tree([damaged]) == [Branch(damaged)]
+    for sessions_of in (
+        [session("a", 1, "b"), session("b", 2, "a")],  # of one another
+        [session("root", 1), copy, session("child", 3, "root")],
+        [damaged],
+    ):
+        assert sorted(name for name, _, _ in places(*sessions_of)) == sorted(
+            each.name for each in sessions_of
+        )
 
 
 def test_the_forks_of_a_session_are_those_beside_it_that_can_be_read(tmp_path: Path) -> None:

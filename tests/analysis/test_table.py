@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,27 +12,20 @@ from simulator.base.errors import ConfigError
 from simulator.base.nested import merged
 from simulator.base.sections import SelectionConfig
 from simulator.results.analysis.axes import Difference, MeanStd, group_label, paired
-from simulator.results.analysis.caveats import defaults, rows_differ, unfinished
+from simulator.results.analysis.caveats import defaults, rows_differ
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import STD, Row
 from tests.analysis.runs import chosen, clocked, of, record, run
 
 approx = pytest.approx
-DEFAULT_SELECTION = SelectionConfig().model_dump(mode="json")
-METHOD = {"name": "fedlora", "mu": 0.9, "hidden": 20, "structure": "decomposed"}
 
 THREE = [
-    run("a0", [0.5, 0.90, 0.80], 0, "fedlora"),
-    run("a1", [0.6, 0.70, 0.84], 1, "fedlora"),
-    run("a2", [0.7, 0.60, 0.88], 2, "fedlora"),
-    run("b0", [0.3, 0.78], 0, "standalone"),
-    run("b1", [0.3, 0.80], 1, "standalone"),
-    run("b2", [0.3, 0.82], 2, "standalone"),
-]
-
-
-NOTHING = MeanStd(0.0, None, 0)
+    *(run(f"a{seed}", [0.5 + seed / 10, best, last], seed) for seed, best, last in (
+        (0, 0.90, 0.80), (1, 0.70, 0.84), (2, 0.60, 0.88),
+    )),
+    *(run(f"b{seed}", [0.3, last], seed, "standalone") for seed, last in enumerate((0.78, 0.80, 0.82))),
+]  # fmt: skip
 
 
 def row(runs: list[SessionData], label: str = "fedlora", **options: object) -> Row:
@@ -44,18 +38,6 @@ def test_mean_and_sample_standard_deviation_are_over_seeds() -> None:
     assert (last.mean, last.std) == (approx(0.84), approx(0.04))  # √((0.04² + 0 + 0.04²) / 2), n − 1 below
     best = row(THREE).best
     assert best is not None and best.mean == approx((0.90 + 0.84 + 0.88) / 3)
-
-
-def test_sessions_with_a_timeline_are_grouped_by_its_events_in_words() -> None:
-    leave = {"timeline": [{"round": 2, "event": "leave", "clients": [1, 2]}]}
-    runs = [run("a", [0.5], federation=leave), run("b", [0.6], federation={"timeline": []})]
-    found = table(runs, "federation.timeline")
-    assert [row.label for row in found.rows] == ["timeline round=2 event=leave clients=1+2", "timeline none"]
-    assert len(table(runs, "method").rows) == 1
-
-
-def test_a_single_session_has_no_standard_deviation() -> None:
-    assert row(THREE[:1]).last == MeanStd(0.80, None, 1)
 
 
 def test_the_difference_is_paired_by_seed_with_students_interval() -> None:
@@ -72,30 +54,14 @@ def test_only_seeds_that_both_have_are_paired_and_one_pair_has_no_interval() -> 
     assert paired({0: 0.5}, {1: 0.5}) is None
 
 
-def test_two_sessions_of_one_seed_are_said_and_not_paired() -> None:
-    result = table([*THREE, run("again", [0.5, 0.5, 0.5], 0)], "method", baseline="standalone")
-    assert result.rows[0].difference is None
-    assert "fedlora: several sessions of seed 0; nothing is paired." in result.notes
-
-
-def test_a_target_costs_what_those_seeds_that_reached_it_spent() -> None:
-    # a0 reaches 0.84 in round 2, a1 and a2 in round 3; a round is 150 bytes, 7 operations, 2 seconds
-    found = row(THREE, target=0.84)
-    assert found.reached == 3
-    assert found.costs["rounds"] == MeanStd(approx(8 / 3), approx(3**-0.5), 3)
-    assert (found.costs["bytes"] or NOTHING).mean == approx(150 * 8 / 3)
-    assert (found.costs["flops"] or NOTHING).mean == approx(7 * 8 / 3)
-    assert (found.costs["seconds"] or NOTHING).mean == approx(2 * 8 / 3)
-
-
-def test_a_target_that_some_seeds_missed_costs_at_least_the_rounds_they_ran() -> None:
-    """a0 reaches 0.89 in round 2; a1 and a2 ran 3 rounds and did not."""
-    found = row(THREE, target=0.89)
-    assert (found.reached, found.n, found.at_least) == (1, 3, True)
-    assert found.costs["rounds"] == MeanStd(approx((2 + 3 + 3) / 3), None, 3)
-    assert found.costs["bytes"] == MeanStd(approx(150 * 8 / 3), None, 3)
-    assert found.costs["flops"] == MeanStd(approx(7 * 8 / 3), None, 3)
-    assert found.costs["seconds"] == MeanStd(approx(2 * 8 / 3), None, 3)
+def test_a_target_costs_what_was_spent_until_it_or_at_least_that_where_some_seeds_missed_it() -> None:
+    """Round 2 of a0 has 0.9. a1 and a2 reach 0.84 in round 3, and 0.89 never. A round is 150 B, 7 operations, 2 s."""
+    for target, reached in ((0.84, 3), (0.89, 1)):
+        found = row(THREE, target=target)
+        assert (found.reached, found.n, found.at_least) == (reached, 3, reached < 3)
+        for name, each in {"rounds": 1, "bytes": 150, "flops": 7, "seconds": 2}.items():
+            std = approx(each * 3**-0.5) if reached == 3 else None
+            assert found.costs[name] == MeanStd(approx(each * 8 / 3), std, 3)
 
 
 def test_a_lower_bound_is_marked_in_every_form_of_the_table() -> None:
@@ -107,15 +73,7 @@ def test_a_lower_bound_is_marked_in_every_form_of_the_table() -> None:
     assert result.remarks()[0].startswith("≥ is a lower bound")
     reached = table(THREE[:3], "method", target=0.84)
     assert not reached.rows[0].at_least and "≥" not in reached.to_markdown()
-
-
-def test_a_target_nobody_reached_costs_at_least_what_was_spent() -> None:
-    result = table(THREE, "method", target=0.99)
-    assert [(each.reached, each.costs["rounds"]) for each in result.rows] == [
-        (0, MeanStd(3, None, 3)),
-        (0, MeanStd(2, None, 3)),
-    ]
-    assert "| 0 of 3 | ≥ 3 | ≥ 450 B | ≥ 21 | ≥ 6 s |" in result.to_markdown()
+    assert "| 0 of 3 | ≥ 3 | ≥ 450 B | ≥ 21 | ≥ 6 s |" in table(THREE, "method", target=0.99).to_markdown()
 
 
 def test_a_difference_is_in_percentage_points_with_a_true_minus() -> None:
@@ -186,88 +144,90 @@ def test_sessions_are_grouped_by_what_they_differ_in_when_nothing_is_said() -> N
     assert table(THREE).by == ("method", "rounds")
 
 
-def test_a_row_over_several_settings_says_so() -> None:
-    runs = [run(f"mu{mu}", [0.5], method_settings={"mu": mu}) for mu in (0.5, 0.7)]
-    assert table(runs, "method").notes == (
-        "fedlora is a mean over 2 settings of method.mu. Group by these to separate them, or select the best on eval.",
-    )
+CLOCK = {
+    "devices": "phone",
+    "schedule": "synchronous",
+    "availability": "always",
+    "alpha": 0.5,
+    "buffer": None,
+}
 
 
-def test_different_data_are_said_above_the_table() -> None:
-    runs = [run("a", [0.5]), run("b", [0.5], method="fedgh", data={"dataset": "svhn"})]
-    assert table(runs, "method").notes == ("Rows differ in dataset: digits (fedlora), svhn (fedgh).",)
-    assert table(runs, ("method", "dataset")).notes == ()
-    assert table(runs, ("method", "data.dataset")).notes == ()
+def clock(name: str, method: str, **changes: object) -> SessionData:
+    return run(name, [0.5], method=method, system=CLOCK | changes, until_time=0.0)
 
 
-def with_batches(*sizes: int, **more: object) -> list[SessionData]:
-    methods = ("fedlora", "fedgh", "standalone")
+def by_methods(*rates: float, methods: str = "fedlora fedgh fd", key: str = "lr") -> list[SessionData]:
     return [
-        run(f"{method}-{seed}", [0.5], seed, method, training={"batch_size": size}, **more)
-        for method, size in zip(methods, sizes, strict=True)
-        for seed in (0, 1)
-    ]
+        run(f"{method}-{rate}", [0.5], method=method, training={key: rate})
+        for method in methods.split() for rate in rates
+    ]  # fmt: skip
+
+
+PLAIN = run("a", [0.5])
+SVHN = run("b", [0.5], method="fedgh", data={"dataset": "svhn"})
+OTHER = SelectionConfig().model_dump(mode="json") | {"strategy": "loss"}
+MEAN = "a mean over 2 settings of training.lr. Group by these to separate them, or select the best on eval."
+SWITCHED = replace(
+    run("a", [0.5], method="fedssa"),
+    history=({"method": {"name": "fedlora"}}, {"method": {"name": "fedssa"}}),
+)
+OF_OTHER_IMAGES = replace(run("b", [0.5], method="fedgh"), document={"data_fingerprint": "another"})
+IMAGES = "Sessions of one seed and the same data settings have different images or another partition."
+CLOCKS = "Rows differ in clock: none (fedlora), simulated"
+SEVERAL_SEEDS = "fedlora: several sessions of seed 0; nothing is paired."
+NOTES: list[tuple[list[SessionData], Any, tuple[str, ...]]] = [
+    ([PLAIN, SVHN], "method", ("Rows differ in dataset: digits (fedlora), svhn (fedgh).",)),
+    ([PLAIN, SVHN], ("method", "dataset"), ()),
+    ([PLAIN, SVHN], ("method", "data.dataset"), ()),
+    ([run("a", [0.5], method_settings={"mu": 0.9}), run("b", [0.5], method="fedgh")], "method", ()),
+    ([run(str(mu), [0.5], method_settings={"mu": mu}) for mu in (0.5, 0.7)], "session",
+     ("Rows differ in method.mu: 0.5 (0.5), 0.7 (0.7).",)),
+    ([PLAIN, clock("b", "fedgh")], "method", (f"{CLOCKS} (fedgh).",)),
+    ([PLAIN, clock("b", "fedgh"), clock("c", "fd", schedule="deadline")], "method",
+     (f"{CLOCKS} (others); system.schedule: deadline (fd), synchronous (fedgh).",)),
+    ([PLAIN, run("b", [0.5], method="fedgh", selection=OTHER)], "method",
+     ("Rows differ in selection.strategy: loss (fedgh), random (fedlora).",)),
+    (by_methods(0.5, 0.7, methods="fedlora"), "method", (f"fedlora is {MEAN}",)),
+    (by_methods(0.5, 0.7), "method", (f"fedlora, fedgh, and fd are each {MEAN}",)),
+    ([PLAIN, *by_methods(64, methods="fedgh", key="batch_size")], "method", ()),  # the default, which older ones lack
+    ([PLAIN, OF_OTHER_IMAGES], "method", (IMAGES,)),
+    ([replace(run("a", [0.5], rounds=3), state="stopped")], "method", ("Not finished: a (1 of 3 rounds).",)),
+    ([run("a", [0.5], rounds=3)], "method", ()),  # its goal ended it
+    ([SWITCHED], "method", ("Not of one method: a (fedlora → fedssa).",)),
+    ([PLAIN, run("again", [0.5])], "method", (SEVERAL_SEEDS,)),
+]  # fmt: skip
+
+
+def test_what_rows_differ_in_and_what_they_are_means_over_is_said() -> None:
+    assert [
+        (found, expected)
+        for runs, by, expected in NOTES
+        if (found := table(runs, by).notes) != expected
+    ] == []  # fmt: skip
+    assert table([PLAIN, run("b", [0.5], system=CLOCK)]).by == ("clock",)
 
 
 def test_training_settings_that_differ_between_rows_are_the_first_note() -> None:
-    result = table(with_batches(64, 32, 64, rounds=9), "method")
+    sizes = {"fedlora": 64, "fedgh": 32, "standalone": 64}
+    runs = [
+        run(f"{method}-{seed}", [0.5], seed, method, training={"batch_size": size}, rounds=9)
+        for method, size in sizes.items()
+        for seed in (0, 1)
+    ]
+    result = table(runs, "method")
     assert result.notes[0] == "Rows differ in training.batch_size: 32 (fedgh), 64 (others)."
     assert result.remarks()[0] == result.notes[0]
-    note = result.notes[0].replace("_", r"\_")
     assert result.to_latex().splitlines()[-1].startswith(r"\par{\footnotesize")
-    assert note in result.to_latex()
-    assert table(with_batches(64, 64, 64), "method").notes == ()
+    assert result.notes[0].replace("_", r"\_") in result.to_latex()
+    assert not [note for note in table(runs, ("method", "training.batch_size")).notes if "differ" in note]
 
 
-def test_a_setting_that_is_an_axis_or_a_methods_own_is_not_listed() -> None:
-    assert table(with_batches(64, 32, 64), ("method", "training.batch_size")).notes == ()
-    own = [run("a", [0.5], method_settings={"mu": 0.9}), run("b", [0.5], method="fedgh")]
-    assert table(own, "method").notes == ()
-    of_one_method = [run(str(mu), [0.5], method_settings={"mu": mu}) for mu in (0.5, 0.7)]
-    assert table(of_one_method, "session").notes == ("Rows differ in method.mu: 0.5 (0.5), 0.7 (0.7).",)
-
-
-def test_rows_with_and_without_a_clock_are_one_phrase() -> None:
-    clock = {
-        "devices": "phone",
-        "schedule": "synchronous",
-        "availability": "always",
-        "alpha": 0.5,
-        "buffer": None,
-    }
-    timed = run("b", [0.5], method="fedgh", system=clock, until_time=0.0)
-    assert table([run("a", [0.5]), timed], "method").notes == (
-        "Rows differ in clock: none (fedlora), simulated (fedgh).",
-    )
-    late = run("c", [0.5], method="fd", system=clock | {"schedule": "deadline"}, until_time=0.0)
-    assert table([run("a", [0.5]), timed, late], "method").notes == (
-        "Rows differ in clock: none (fedlora), simulated (others); "
-        "system.schedule: deadline (fd), synchronous (fedgh).",
-    )
-    assert table([run("a", [0.5]), run("b", [0.5], system=clock)]).by == ("clock",)
-
-
-def test_rows_with_and_without_a_selection_differ_in_its_strategy_alone() -> None:
-    chosen_by = {
-        "strategy": "loss",
-        **{key: each for key, each in DEFAULT_SELECTION.items() if key != "strategy"},
-    }
-    other = run("b", [0.5], method="fedgh", selection=chosen_by)
-    assert table([run("a", [0.5]), other], "method").notes == (
-        "Rows differ in selection.strategy: loss (fedgh), random (fedlora).",
-    )
-
-
-def test_what_is_alike_of_several_rows_is_one_note() -> None:
-    runs = [
-        run(f"{method}-{mu}", [0.5], method=method, training={"lr": mu})
-        for method in ("fedlora", "fedgh", "fd")
-        for mu in (0.5, 0.7)
-    ]
-    assert table(runs, "method").notes[-1] == (
-        "fedlora, fedgh, and fd are each a mean over 2 settings of training.lr. "
-        "Group by these to separate them, or select the best on eval."
-    )
+def test_sessions_with_a_timeline_are_grouped_by_its_events_in_words() -> None:
+    leave = {"timeline": [{"round": 2, "event": "leave", "clients": [1, 2]}]}
+    runs = [run("a", [0.5], federation=leave), run("b", [0.6], federation={"timeline": []})]
+    found = table(runs, "federation.timeline")
+    assert [row.label for row in found.rows] == ["timeline round=2 event=leave clients=1+2", "timeline none"]
 
 
 def test_differences_from_papers_are_said_once_for_all_rows() -> None:
@@ -286,26 +246,11 @@ def test_differences_from_papers_are_said_once_for_all_rows() -> None:
     assert notes[1].startswith("fedgh is not comparable") and "training.lr 0.5" in notes[1]
 
 
-def test_with_a_target_a_cost_is_that_until_the_target() -> None:
-    for column, heading in {
-        "FLOPs": "FLOPs to 50 %",
-        "joules": "joules to 50 %",
-        "simulated time": "simulated time to 50 %",
-        "FLOPs per round": "FLOPs per round",
-        "joules of all": "joules of all rounds",
-    }.items():
-        runs = [clocked("a", [(10, 0.4), (20, 0.6), (30, 0.7)])]
-        made = table(runs, "method", target=0.5, columns=[column])
-        assert [each.name for each in made.columns()] == [heading]
-
-
-def test_joules_until_the_target_and_of_all_rounds_have_their_own_fields() -> None:
-    made = table(
-        [clocked("a", [(10, 0.4), (20, 0.6), (30, 0.7)])],
-        "method",
-        target=0.5,
-        columns=["joules", "joules of"],
-    )
+def test_joules_until_the_target_and_of_all_rounds_have_their_own_columns_and_fields() -> None:
+    runs = [clocked("a", [(10, 0.4), (20, 0.6), (30, 0.7)])]
+    made = table(runs, "method", target=0.5, columns=["joules", "joules of", "simulated time", "FLOPs per"])
+    headings = ["joules to 50 %", "joules of all rounds", "simulated time to 50 %", "FLOPs per round"]
+    assert [each.name for each in made.columns()] == headings
     [line] = csv.DictReader(made.to_csv().splitlines())
     assert (float(line["joules"]), float(line["joules of all rounds"])) == (approx(6), approx(9))
 
@@ -325,11 +270,6 @@ def test_notes_explain_only_the_signs_of_the_shown_columns() -> None:
     assert table(THREE[:3], "method", columns=["last"]).remarks() == [STD]
 
 
-def test_a_setting_that_an_older_session_lacks_counts_as_its_default() -> None:
-    older, newer = run("a", [0.5]), run("b", [0.5], method="fedgh", training={"batch_size": 64})
-    assert table([older, newer], "method").notes == ()
-
-
 def test_a_setting_chosen_on_eval_stands_in_its_column_and_not_above_the_table() -> None:
     runs = [
         chosen(f"{method}-{lr}", [(0.5, 0.9 if lr == best else 0.1)], 0, method=method, training={"lr": lr})
@@ -340,25 +280,6 @@ def test_a_setting_chosen_on_eval_stands_in_its_column_and_not_above_the_table()
     (fixed,) = [run for run in runs if run.name == "fedgh-0.2"]
     notes = table([*runs[:2], fixed], "method", select="eval").notes
     assert notes[0] == "Rows differ in training.lr: 0.1 (fedlora), 0.2 (fedgh)."
-
-
-def test_other_images_under_the_same_settings_are_said() -> None:
-    one, other = run("a", [0.5]), run("b", [0.5], method="fedgh")
-    other.document["data_fingerprint"] = "another"
-    assert "different images" in table([one, other], "method").notes[0]
-
-
-def test_an_unfinished_session_is_named() -> None:
-    stopped = replace(run("a", [0.5], rounds=3), state="stopped")
-    assert table([stopped], "method").notes == ("Not finished: a (1 of 3 rounds).",)
-
-
-def test_a_session_that_was_switched_is_named() -> None:
-    switched = replace(
-        run("a", [0.5], method="fedssa"),
-        history=({"method": {"name": "fedlora"}}, {"method": {"name": "fedssa"}}),
-    )
-    assert table([switched], "method").notes == ("Not of one method: a (fedlora → fedssa).",)
 
 
 def forked(name: str, seed: int, method: str, parent: str, round: int) -> SessionData:
@@ -392,39 +313,27 @@ def test_forks_of_different_rounds_share_the_rounds_of_the_earlier_one() -> None
 
 
 def test_seeds_of_which_a_part_is_the_same_say_which() -> None:
+    common = "the data (seed.data 0) and the first weights (seed.init 0)"
+    crossed = (
+        "the data in part (2 values of seed.data), the first weights in part (2 values of seed.init), and "
+    )
     for seeds, said in (
-        (
-            [{"all": 0, "training": 0}, {"all": 0, "training": 1}],
-            "sessions share the data (seed.data 0) and the first weights (seed.init 0)",
-        ),
-        (
-            [{"data": data, "init": init} for data in (0, 1) for init in (0, 1)],
-            "sessions share the data in part (2 values of seed.data), the first weights in part "
-            "(2 values of seed.init), and the draws of training (seed.training 0)",
-        ),
-    ):
-        runs = [run(f"{each}", [0.5]) for each in seeds]
+        ([{"training": 0}, {"training": 1}], common),
+        ([{"data": data, "init": init} for data in (0, 1) for init in (0, 1)],
+         f"{crossed}the draws of training (seed.training 0)"),
+    ):  # fmt: skip
         runs = [
-            replace(made, config=made.config | {"seed": {"all": 0, **each}})
-            for made, each in zip(runs, seeds, strict=True)
+            replace(run(f"{each}", [0.5], seed={"all": 0, **each}), document={})  # type: ignore[arg-type,typeddict-item]
+            for each in seeds
         ]
-        note = f"Within fedlora, {said}. So the true spread is larger than ± says."
+        note = f"Within fedlora, sessions share {said}. So the true spread is larger than ± says."
         assert table(runs, "method").notes == (note,)
-
-
-def test_a_session_that_its_goal_ended_has_finished() -> None:
-    ended = run("a", [0.5], rounds=3)
-    assert ended.state == "finished" and unfinished([ended]) == []
 
 
 def test_a_label_leaves_out_axes_without_a_value_unless_all_are() -> None:
     assert group_label(("method", "trial"), ("fedproto", None)) == "fedproto"
     assert group_label(("trial", "method.lam"), (3, None)) == "trial 3"
     assert group_label(("method.lam",), (None,)) == "lam –"
-
-
-def test_independent_seeds_share_nothing() -> None:
-    assert not [note for note in table(THREE, "method").notes if "share" in note]
 
 
 def test_a_baseline_is_the_one_with_the_same_values_on_the_other_axes() -> None:
@@ -435,20 +344,9 @@ def test_a_baseline_is_the_one_with_the_same_values_on_the_other_axes() -> None:
             ("fedgh", "svhn", 0.4), ("standalone", "svhn", 0.3),
         ]
     ]  # fmt: skip
-    result = table(runs, ("method", "dataset"), baseline="standalone")
-    assert [each.difference and round(each.difference.mean, 9) for each in result.rows] == [
-        0.2,
-        None,
-        0.1,
-        None,
-    ]
-    other_axis = table(runs, ("dataset", "method"), baseline="method=standalone")
-    assert [each.difference and round(each.difference.mean, 9) for each in other_axis.rows] == [
-        0.2,
-        None,
-        0.1,
-        None,
-    ]
+    for by, baseline in ((("method", "dataset"), "standalone"), (("dataset", "method"), "method=standalone")):
+        found = [each.difference for each in table(runs, by, baseline=baseline).rows]
+        assert [each and round(each.mean, 9) for each in found] == [0.2, None, 0.1, None]
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -468,7 +366,7 @@ def test_beside_it_stands_what_the_paper_printed_and_a_word_where_it_is_of_somet
     as_printed = merged(as_printed, {
         "data": {"dataset": "cifar10", "partition": "pathological", "quantity": "varied", "classes_per_client": 2},
         "federation": {"group": "htm5", "clients": 10},
-        "method": METHOD,
+        "method": {"name": "fedlora", "mu": 0.9, "hidden": 20, "structure": "decomposed"},
     })  # fmt: skip
     same = of("same", [record(1, 0.9)], **as_printed)
     other = of(
@@ -480,16 +378,13 @@ def test_beside_it_stands_what_the_paper_printed_and_a_word_where_it_is_of_somet
     (told,) = row([other]).paper
     assert told.other == "other data set and settings"
     assert told.details == ("rounds 7 (paper: 100)", "data.dataset fashion_mnist (paper: cifar10)")
-    clock = {"devices": {"phone": 1.0}, "schedule": "synchronous", "availability": "always"}
-    timed, late = (of(name, [record(1, 0.9)], **as_printed, system=clock | {"schedule": name})
+    timed, late = (of(name, [record(1, 0.9)], **as_printed, system=CLOCK | {"schedule": name})
                    for name in ("synchronous", "deadline"))  # fmt: skip
     assert row([timed]).paper[0].details == ()  # it has the same bits
     assert row([late]).paper[0].details == ("system.schedule deadline (paper: not set)",)
     assert "96.66 (other data set and settings)" in table([other], "method").to_markdown()
-    assert (
-        row([run("switched", [0.9], **merged(as_printed, {"method": {"name": "fedgh"}}))], "fedgh").paper
-        == ()
-    )
+    other = merged(as_printed, {"method": {"name": "fedgh"}})
+    assert row([run("switched", [0.9], **other)], "fedgh").paper == ()
 
 
 def test_json_and_csv_have_every_digit() -> None:

@@ -4,15 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.ledger import CkaMeasurement, Ledger
-from simulator.results.analysis.run import Samples, SessionData
-from simulator.results.analysis.why import ClassRow, Why, overlaps, why
+from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.why import ClassRow, Finding, Why, why
 from tests import sessions
 
 BEFORE, NOW = [19 / 24, 0.7, 0.8, 0.9], [10 / 24, 0.75, 0.8, 0.9]  # the mean of NOW is 0.71667
@@ -50,8 +49,12 @@ def run() -> SessionData:
     return session(record(1, [*BEFORE], ROWS[0]), record(2, [*NOW], ROWS[1]))
 
 
+def of(found: Why, topic: str) -> list[Finding]:
+    return [each for each in found.findings if each.topic == topic]
+
+
 def said(found: Why, topic: str) -> list[str]:
-    return [each.text for each in found.findings if each.topic == topic]
+    return [each.text for each in of(found, topic)]
 
 
 def test_the_accuracy_comes_first_in_counts_and_beside_the_others(run: SessionData) -> None:
@@ -61,11 +64,8 @@ def test_the_accuracy_comes_first_in_counts_and_beside_the_others(run: SessionDa
         "Of 4 clients, 0 are lower and 3 are higher."
     )
     assert first.facts["mean"] == pytest.approx(2.866667 / 4)
-    assert (
-        why(run, 3)
-        .findings[0]
-        .text.startswith("Client 3 (cnn1): 90.0 % (36 of 40 test samples), 18.3 pp above")
-    )
+    third = why(run, 3).findings[0].text
+    assert third.startswith("Client 3 (cnn1): 90.0 % (36 of 40 test samples), 18.3 pp above")
 
 
 def test_what_may_explain_a_low_accuracy_comes_before_the_rest(run: SessionData) -> None:
@@ -84,7 +84,7 @@ def test_the_last_round_says_what_it_lost(run: SessionData) -> None:
 
 def test_a_change_that_can_be_chance_is_said_to_be_and_is_no_reason(run: SessionData) -> None:
     # 70 % → 75 % of 40: 0.05 is 0.5 standard errors of √(2 · 0.725 · 0.275 / 40) = 0.0998
-    [found] = [each for each in why(run, 1).findings if each.topic == "round"]
+    [found] = of(why(run, 1), "round")
     assert found.text == "In round 2, it rose from 70.0 % to 75.0 % (28 → 30 of 40). This can be chance."
     assert not found.bad and found.facts["significant"] is False
 
@@ -98,12 +98,13 @@ def test_classes_name_what_is_confused(run: SessionData) -> None:
 
 
 def test_a_class_that_is_never_answered_or_never_trained_on_is_named() -> None:
+    # 10 of 24 samples, never answered: 0.417 is 3.6 standard errors of √(2 · 0.208 · 0.792 / 24) = 0.117
     rows = [[3, 4, 0, 0], [4, 6, 0, 0], [7, 14, 10, 24]]
     found = why(session(record(1, [*NOW], rows)), 0)
+    untrained = "It has no training samples of class 3, but 4 of 24 test samples (0 correct)."
     assert "It never answers class 4 and class 3 (10 of 24 test samples)." in said(found, "classes")
-    assert "It has no training samples of class 3, but 4 of 24 test samples (0 correct)." in said(
-        found, "data"
-    )
+    assert untrained in said(found, "data")
+    assert [each.bad for each in of(found, "classes")] == [True, True, False]
 
 
 def test_data_are_compared_with_the_median_and_with_peers(run: SessionData) -> None:
@@ -119,30 +120,25 @@ def test_data_are_compared_with_the_median_and_with_peers(run: SessionData) -> N
 
 def test_clients_with_its_model_are_compared_with_others(run: SessionData) -> None:
     sizes = {"cnn2": 812330, "cnn1": 105000}
-    [found] = [each for each in why(run, 0, parameters=sizes).findings if each.topic == "model"]
+    [found] = of(why(run, 0, parameters=sizes), "model")
     assert found.text == (
         "1 other client with cnn2: 80.0 % on average. 2 with other models: 82.5 %. "  # (75 + 90) / 2
         "Its model has 812,330 parameters; the models here have 105,000 to 812,330."
     )
     assert not found.bad  # 2.5 pp
-    [found] = [each for each in why(run, 2).findings if each.topic == "model"]
+    [found] = of(why(run, 2), "model")
     assert found.facts["same_mean"] == 10 / 24  # 40.8 pp lower
     assert not found.bad  # client 2 is not low itself
     # Client 0 has 10 of 40, the others 68.3 %. Client 2, of its model, has 40 % of 40; clients 1 and 3 have 82.5 %.
-    low = session(record(1, [0.25, 0.75, 0.4, 0.9]), test=[40, 40, 40, 40])
-    assert [each.bad for each in why(low, 0).findings if each.topic == "model"] == [True]
-    few = session(record(1, [0.25, 0.75, 0.4, 0.9]), test=[40, 40, 10, 40])
-    assert [each.bad for each in why(few, 0).findings if each.topic == "model"] == [False]
+    for tested, bad in ((40, True), (10, False)):
+        low = session(record(1, [0.25, 0.75, 0.4, 0.9]), test=[40, 40, tested, 40])
+        assert [each.bad for each in of(why(low, 0), "model")] == [bad]
 
 
 def test_similarity_is_that_of_the_deepest_layer(run: SessionData) -> None:
     rows = [[1, 0.3, 0.5, 0.1], [0.3, 1, 0.9, 0.8], [0.5, 0.9, 1, 0.7], [0.1, 0.8, 0.7, 1]]
     cka = {"layers": {"a": 0.9, "b": 0.55}, "matrix": {"a": [[1.0] * 4] * 4, "b": rows}}
-    [found] = [
-        each
-        for each in why(run, 0, cka=CkaMeasurement(2, ("a", "b"), cka)).findings
-        if each.topic == "similarity"
-    ]
+    [found] = of(why(run, 0, cka=CkaMeasurement(2, ("a", "b"), cka)), "similarity")
     assert found.text == (
         "By CKA of b after round 2, client 2 (cnn2) is nearest (0.500) and client 3 (cnn1) furthest (0.100). "
         "Its mean is 0.300, that of all pairs is 0.550."  # (0.3 + 0.5 + 0.1) / 3
@@ -153,7 +149,7 @@ def test_similarity_is_that_of_the_deepest_layer(run: SessionData) -> None:
 def test_the_gain_over_a_baseline_is_that_of_the_same_client_and_round(run: SessionData) -> None:
     other = session(record(1, [0.5, 0.5, 0.5, 0.5], method="standalone"))
     other = replace(other, folder=Path("alone"), config=other.config | {"method": {"name": "standalone"}})
-    [found] = [each for each in why(run, 0, baseline=other).findings if each.topic == "baseline"]
+    [found] = of(why(run, 0, baseline=other), "baseline")
     assert found.text == (
         "Against standalone (session alone) it gains 29.2 pp: 79.2 % against 50.0 % after round 1, the last of that "
         "session (19 against 12 of 24)."
@@ -161,26 +157,26 @@ def test_the_gain_over_a_baseline_is_that_of_the_same_client_and_round(run: Sess
     assert not said(why(run, 0, baseline=other, shared=1), "baseline")  # the same rounds in both
 
 
-def test_participation_divergence_and_lost_uplinks_are_said(run: SessionData) -> None:
+def test_participation_divergence_and_lost_uplinks_are_said() -> None:
     records = [
         record(1, [*NOW], dropped=[0]),
         record(2, [*NOW], diverged=[0]),
         record(3, [*NOW], participants=[1, 2, 3]),
     ]
-    last = session(*records)
-    assert "It was not selected in round 3. It took part in 2 of 3 rounds, most recently in round 2." in said(
-        why(last, 0), "round"
-    )
+    last, never = session(*records), session(record(1, [*NOW], participants=[1, 2, 3]))
+    absent = "It was not selected in round 3. It took part in 2 of 3 rounds, most recently in round 2."
+    for run, round, expected in (
+        (last, 3, [absent]),
+        (last, 1, ["In round 1, its uplink was lost."]),
+        (never, 1, ["It was not selected in round 1. It has not taken part in any of 1 rounds."]),
+    ):
+        assert said(why(run, 0, round), "round") == expected
+        assert not any(each.bad for each in of(why(run, 0, round), "round")) or (round == 1 and run is last)
     assert {
         "It diverged in 1 earlier round, most recently in round 2.",
         "Its uplink was lost in 1 earlier round, most recently in round 1.",
     } <= {*said(why(last, 0), "training")}
     assert said(why(last, 0, 2), "round")[0].startswith("In round 2, it diverged: its loss or weights")
-    assert said(why(last, 0, 1), "round") == ["In round 1, its uplink was lost."]
-    never = session(record(1, [*NOW], participants=[1, 2, 3]))
-    assert said(why(never, 0), "round") == [
-        "It was not selected in round 1. It has not taken part in any of 1 rounds."
-    ]
 
 
 def test_on_a_clock_the_age_of_the_uplink_is_said() -> None:
@@ -191,10 +187,9 @@ def test_on_a_clock_the_age_of_the_uplink_is_said() -> None:
         ("used", 3, None),
     ):
         records = [record(each, [*NOW]) for each in (1, 2, 3)]
-        records[2]["time"] = {
-            "flights": [{"client": 0, "dispatch": dispatch, "fate": fate}], "ends": 1.0,
-            "joules": {"compute": 0.0, "radio": 0.0, "idle": 0.0},
-        }  # fmt: skip
+        joules = dict.fromkeys(("compute", "radio", "idle"), 0.0)
+        flights = [{"client": 0, "dispatch": dispatch, "fate": fate}]
+        records[2]["time"] = {"flights": flights, "ends": 1.0, "joules": joules}
         assert said(why(session(*records), 0), "round") == ([text] if text else [])
 
 
@@ -237,34 +232,18 @@ def test_what_holds_in_every_round_explains_only_an_accuracy_that_is_significant
         assert [each.bad for each in found.findings if "median" in each.facts] == [bad]
 
 
-def test_a_client_that_was_not_selected_is_no_reason_by_itself() -> None:
-    """With a participation below 1, this is the case in most rounds of every client."""
-    found = why(session(record(1, [*NOW]), record(2, [*NOW], participants=[1, 2, 3])), 0)
-    assert [each.bad for each in found.findings if each.text.startswith("It was not selected")] == [False]
-
-
 def test_a_sound_client_on_few_test_samples_has_no_remark() -> None:
     rows = [[3, 1, 0, 0], [4, 2, 0, 1], [7, 15, 13, 17]]  # it never answers class 3, and class 7 for 17 of 18
     found = why(session(record(1, [13 / 18, 0.7, 0.8, 0.9], rows), test=[18, 40, 40, 40]), 0)
     assert not any(each.bad for each in found.findings)
 
 
-def test_a_class_that_is_answered_too_often_or_never_needs_enough_samples() -> None:
-    # 10 of 24 samples, never answered: 0.417 is 3.6 standard errors of √(2 · 0.208 · 0.792 / 24) = 0.117
-    rows = [[3, 4, 0, 0], [4, 6, 0, 0], [7, 14, 10, 24]]
-    found = why(session(record(1, [*NOW], rows)), 0)
-    assert [each.bad for each in found.findings if each.topic == "classes"] == [True, True, False]
-
-
 def test_a_loss_against_the_baseline_that_can_be_chance_is_said_to_be() -> None:
     other = session(record(1, [0.5, 0.8, 0.8, 0.9], method="standalone"))
     mine = session(record(1, [0.4, 0.4, 0.8, 0.9]))
-    said_of = {
-        client: [each for each in why(mine, client, baseline=other).findings if each.topic == "baseline"]
-        for client in (0, 1)
-    }
-    assert said_of[0][0].text.endswith("This can be chance.") and not said_of[0][0].bad  # 10 pp of 24
-    assert "chance" not in said_of[1][0].text and said_of[1][0].bad  # 40 pp of 40
+    (own,), (lost,) = (of(why(mine, client, baseline=other), "baseline") for client in (0, 1))
+    assert own.text.endswith("This can be chance.") and not own.bad  # 10 pp of 24
+    assert "chance" not in lost.text and lost.bad  # 40 pp of 40
 
 
 def test_few_test_samples_are_a_reason_for_doubt() -> None:
@@ -273,22 +252,24 @@ def test_few_test_samples_are_a_reason_for_doubt() -> None:
 
 
 def test_facts_that_are_missing_are_named_with_what_to_do() -> None:
-    found = why(session(record(1, [*NOW])), 0)
-    assert len(found.missing) == 3
-    assert "evaluation.classes=true" in found.missing[0]
-    assert (
-        found.missing[1] == "CKA is missing. `htfl-sim checkpoint mine --cka` computes it from a checkpoint."
-    )
-    assert "`--method standalone`" in found.missing[2]
-    assert "`htfl-sim partition mine`" in why(session(record(1, [*NOW]), samples=None), 0).missing[1]
-    alone = session(record(1, [*NOW], method="standalone"))
-    assert len(why(alone, 0).missing) == 2  # it is the baseline
     timeline = {"joined": [], "left": [], "data": [0], "present": 4}
-    changed = why(session(record(1, [*NOW], timeline=timeline)), 0)
-    assert (
-        changed.missing[1].startswith("The timeline has changed the data") and not said(changed, "data")[1:]
+    changed = session(record(1, [*NOW], timeline=timeline))
+    counts, cka, alone = (
+        "evaluation.classes=true",
+        "`htfl-sim checkpoint mine --cka`",
+        "`--method standalone`",
     )
-    assert said(changed, "round") == ["At the beginning of round 1, its data changed."]
+    for run, expected in (
+        (session(record(1, [*NOW])), [counts, cka, alone]),
+        (session(record(1, [*NOW]), samples=None), [counts, "`htfl-sim partition mine`", cka, alone]),
+        (session(record(1, [*NOW], method="standalone")), [counts, cka]),  # it is the baseline
+        (changed, [counts, "The timeline has changed the data", cka, alone]),
+    ):
+        missing = why(run, 0).missing
+        assert len(missing) == len(expected)
+        assert [text for text, part in zip(missing, expected, strict=True) if part not in text] == []
+    assert not said(why(changed, 0), "data")[1:]
+    assert said(why(changed, 0), "round") == ["At the beginning of round 1, its data changed."]
 
 
 def test_a_client_that_was_never_evaluated_is_said_to_be() -> None:
@@ -297,27 +278,13 @@ def test_a_client_that_was_never_evaluated_is_said_to_be() -> None:
 
 
 def test_a_client_or_a_round_that_does_not_exist_is_refused(run: SessionData) -> None:
-    with pytest.raises(ConfigError, match=r"mine has no client 4. It has clients 0 to 3."):
-        why(run, 4)
-    with pytest.raises(ConfigError, match=r"mine has no round 3. It has rounds 1 to 2."):
-        why(run, 0, 3)
-    with pytest.raises(ConfigError, match=r"No round is finished yet."):
-        why(session(), 0)
-
-
-@given(st.lists(st.lists(st.integers(0, 50), min_size=3, max_size=3), min_size=2, max_size=6))
-def test_the_overlap_is_1_for_equal_shares_and_0_without_a_common_class(train: list[list[int]]) -> None:
-    counts = np.array(train)
-    found = overlaps(Samples(("0", "1", "2"), counts, counts.sum(axis=1)), 0)
-    assert np.isnan(found[0])
-    for client in range(1, len(train)):
-        if not counts[client].any() or not counts[0].any():
-            assert np.isnan(found[client]) or found[client] == 0.0
-            continue
-        assert 0.0 <= found[client] <= 1.0 + 1e-12
-        assert (found[client] == 0.0) == (not (counts[client].astype(bool) & counts[0].astype(bool)).any())
-        if (counts[client] * counts[0].sum() == counts[0] * counts[client].sum()).all():
-            assert found[client] == pytest.approx(1.0)
+    for session_of, asked, fault in (
+        (run, (4,), r"mine has no client 4. It has clients 0 to 3."),
+        (run, (0, 3), r"mine has no round 3. It has rounds 1 to 2."),
+        (session(), (0,), r"No round is finished yet."),
+    ):
+        with pytest.raises(ConfigError, match=fault):
+            why(session_of, *asked)
 
 
 @given(st.integers(0, 30), st.integers(0, 30))
