@@ -13,11 +13,12 @@ from checkpoints import SessionReader
 from htfl_sim.configuring import check_keys
 from simulator.base.errors import MethodError
 from tests.face.conftest import ROUNDS, tiny
+from tests.own import written
 
 ONE: dict[str, Any] = {
     "federation.group": ["tiny_cnn"],
-    "data.limit": 200,
     "federation.clients": 4,
+    "data.limit": 200,
     "rounds": 1,
 }
 
@@ -65,15 +66,10 @@ def test_what_a_table_leaves_out_is_a_warning(home: Path) -> None:
 def test_a_figure_is_drawn_and_written(home: Path) -> None:
     figure = hs.plot("cka", "done", "cka.pdf")
     assert Path("cka.pdf").read_bytes().startswith(b"%PDF") and figure.axes
-    assert (
-        hs.open("done").plot(x="bytes").axes[0].get_xlabel()
-        == hs.plot("accuracy", "done", x="bytes").axes[0].get_xlabel()
-    )
-
-
-def test_an_option_that_changes_nothing_of_a_figure_is_refused(home: Path) -> None:
     with pytest.raises(hs.ConfigError, match="'x' changes nothing of 'box', which takes by, round"):
         hs.plot("box", "done", x="bytes")
+    own, same = hs.open("done").plot(x="bytes"), hs.plot("accuracy", "done", x="bytes")
+    assert own.axes[0].get_xlabel() == same.axes[0].get_xlabel()
 
 
 @pytest.mark.long
@@ -135,15 +131,12 @@ def test_a_run_is_paused_and_stopped_from_elsewhere(home: Path) -> None:
     assert 1 <= run.round < 500
 
 
-def test_a_session_that_nobody_runs_is_not_paused(home: Path) -> None:
-    with pytest.raises(hs.SessionError, match="nothing to pause: it finished with round 4"):
-        hs.steering.pause("done")
-
-
 def test_a_misspelled_argument_of_a_command_is_refused(home: Path) -> None:
     for command in (hs.steering.pause, hs.steering.resume, hs.steering.stop, hs.steering.checkpoint):
         with pytest.raises(TypeError, match="unexpected keyword argument 'timout'"):
             command("done", timout=5)
+    with pytest.raises(hs.SessionError, match="nothing to pause: it finished with round 4"):
+        hs.steering.pause("done")
 
 
 @pytest.mark.long
@@ -187,36 +180,28 @@ def test_a_table_of_a_switch_is_read_with_the_sessions_settings_and_not_with_the
 
 @pytest.fixture
 def study_file(home: Path) -> Iterator[Path]:
-    file = Path("small.toml")
     lines = [f"{key} = {json.dumps(value)}" for key, value in ONE.items()]
-    file.write_text(
-        "preset = 'quickstart'\n[config]\n" + "\n".join(lines) + "\n[over]\nseed = [0, 1]\n", encoding="utf-8"
-    )
+    text = "\n".join(["preset = 'quickstart'", "[config]", *lines, "[over]", "seed = [0, 1]"])
+    file = written(Path(), "small.toml", text)
     yield file
 
 
 @pytest.mark.long
-def test_a_study_file_makes_the_study_of_its_name(study_file: Path, home: Path) -> None:
+def test_a_study_file_makes_the_study_of_its_name_which_is_exported_in_one_call(
+    study_file: Path, home: Path
+) -> None:
     study = hs.sweep("small.toml")
     assert (study.path, study.points) == (home / "small", ["s0", "s1"])
     assert [(each.name, each.state) for each in study.status] == [("s0", "finished"), ("s1", "finished")]
     assert hs.sweep("small").points == study.points
-
-
-@pytest.mark.long
-def test_a_whole_study_is_exported_in_one_call(study_file: Path) -> None:
-    study = hs.sweep("again", file=study_file)
+    assert hs.studies.plan("again", study_file).folder == home / "again"
     assert study.export("out") == {"s0": 1, "s1": 1}
     assert [path.name for path in sorted(Path("out").iterdir())] == ["s0.csv", "s1.csv"]
 
 
 def test_each_point_takes_a_preset_of_its_own_and_one_gives_the_settings_of_all(home: Path) -> None:
-    planned = hs.studies.plan(
-        "t3",
-        preset="{method}_htm5",
-        settings_from="fedssa_htm5",
-        over={"method": ["fedgh", "fedssa"]},
-    )
+    over = {"method": ["fedgh", "fedssa"]}
+    planned = hs.studies.plan("t3", preset="{method}_htm5", settings_from="fedssa_htm5", over=over)
     configs = [point.config for point in planned.points]
     assert [each["preset"] for each in configs] == ["fedgh_htm5", "fedssa_htm5"]
     assert configs[0]["training"] == configs[1]["training"]
@@ -253,16 +238,14 @@ def test_the_lists_name_what_there_is(home: Path) -> None:
     assert hs.catalog.dataset("digits").here
     (lr,) = hs.catalog.settings("training.lr")
     assert lr.key == "training.lr" and lr.description
-
-
-def test_a_data_set_that_is_here_is_not_fetched(home: Path) -> None:
     assert not hs.catalog.fetch_missing("digits")
     assert hs.catalog.check_dataset("digits").name == "digits"
-
-
-def test_the_machine_has_its_checks(home: Path) -> None:
     found = {check.what: check.status for check in hs.machine.doctor()}
     assert found["python"] == found["sessions folder"] == "ok"
+    fedproto = hs.catalog.method("fedproto")
+    assert (fedproto.name, fedproto.title) == ("fedproto", "FedProto")
+    assert fedproto.needs and fedproto.down and fedproto.up and fedproto.kind and fedproto.paper
+    assert fedproto.ranges.keys() == fedproto.space.keys() >= {"training.lr", "method.lam"}
 
 
 def test_a_method_that_breaks_a_promise_is_refused_with_their_number() -> None:
@@ -274,13 +257,5 @@ def test_a_method_that_breaks_a_promise_is_refused_with_their_number() -> None:
 
 def test_an_error_of_the_system_without_a_path_is_not_called_the_users() -> None:
     assert hs.errors.fault_of_others(OSError("no path")) is None
-    assert "x.csv" in str(
-        hs.errors.fault_of_others(FileNotFoundError(2, "No such file or directory", "x.csv"))
-    )
-
-
-def test_a_method_has_the_texts_of_its_card_its_ranges_and_its_name() -> None:
-    fedproto = hs.catalog.method("fedproto")
-    assert (fedproto.name, fedproto.title) == ("fedproto", "FedProto")
-    assert fedproto.needs and fedproto.down and fedproto.up and fedproto.kind and fedproto.paper
-    assert fedproto.ranges.keys() == fedproto.space.keys() >= {"training.lr", "method.lam"}
+    missing = FileNotFoundError(2, "No such file or directory", "x.csv")
+    assert "x.csv" in str(hs.errors.fault_of_others(missing))

@@ -28,15 +28,8 @@ def test_help_tells_of_the_face() -> None:
 def test_a_users_program_passes_mypy_strict(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text((ROOT / "tests" / "face" / "as_a_user.py").read_text(encoding="utf-8"))
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--config-file=",
-        "--follow-imports=silent",
-        program.name,
-    ]
+    options = ("--strict", "--config-file=", "--follow-imports=silent")
+    command = [sys.executable, "-m", "mypy", *options, program.name]
     environment = os.environ | {"MYPYPATH": str(ROOT)}
     checked = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
     assert checked.returncode == 0, checked.stdout

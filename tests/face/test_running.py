@@ -65,12 +65,6 @@ def test_while_it_rests_the_session_belongs_to_this_process_until_it_is_closed(t
     assert run.run().round == ROUNDS
 
 
-def test_a_cell_that_is_run_again_goes_on_with_the_same_run(tmp_path: Path) -> None:
-    first = hs.run(tiny(), tmp_path / "nb", until=1)
-    again = hs.run(tiny(), tmp_path / "nb", until=2)
-    assert again.round == first.round == 2
-
-
 @pytest.mark.long
 def test_a_configuration_with_more_rounds_extends_the_session_to_the_bits_of_an_extension(
     tmp_path: Path,
@@ -85,33 +79,25 @@ def test_a_configuration_with_more_rounds_extends_the_session_to_the_bits_of_an_
         hs.run(tiny(), tmp_path / "nb")
 
 
-def test_an_open_session_is_extended_too(tmp_path: Path) -> None:
-    first = hs.run(tiny(), tmp_path / "nb", until=1)
-    assert hs.run(tiny(rounds=ROUNDS + 1), tmp_path / "nb").round == first.round == ROUNDS + 1
+DIFFERENT = [
+    ({"rounds": ROUNDS - 1}, f"rounds {ROUNDS}, not {ROUNDS - 1}"),
+    ({"training__lr": 0.5}, "training.lr 0.01, not 0.5"),
+    ({"rounds": ROUNDS + 2, "training__lr": 0.5}, "training.lr 0.01, not 0.5"),
+    ({"seed": 5}, "seed 0, not 5"),
+    ({"runtime__runner": "stacked"}, 'runtime.runner "parallel", not "stacked"'),
+    ({"runtime__threads_per_client": 2}, "runtime.threads_per_client 1, not 2"),
+]
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"rounds": ROUNDS - 1}, f"rounds {ROUNDS}, not {ROUNDS - 1}"),
-        ({"training__lr": 0.5}, "training.lr 0.01, not 0.5"),
-        ({"rounds": ROUNDS + 2, "training__lr": 0.5}, "training.lr 0.01, not 0.5"),
-        ({"seed": 5}, "seed 0, not 5"),
-        ({"runtime__runner": "stacked"}, 'runtime.runner "parallel", not "stacked"'),
-        ({"runtime__threads_per_client": 2}, "runtime.threads_per_client 1, not 2"),
-    ],
-)
-def test_any_other_difference_is_listed_and_nothing_runs(
-    done: Path, settings: dict[str, Any], named: str
+def test_any_other_difference_is_listed_and_nothing_runs_but_another_number_of_workers_is_none(
+    done: Path,
 ) -> None:
     before = committed(done)
-    with pytest.raises(hs.ConfigError, match="is a session made with other settings") as refused:
-        hs.run(tiny(cka__every=4, **settings), done)
-    assert named in str(refused.value)
+    for settings, named in DIFFERENT:
+        with pytest.raises(hs.ConfigError, match="is a session made with other settings") as refused:
+            hs.run(tiny(cka__every=4, **settings), done)
+        assert named in str(refused.value)
     assert committed(done) == before and not checkpoints.pending(done)
-
-
-def test_another_number_of_workers_is_the_same_run(done: Path) -> None:
     assert hs.run(tiny(cka__every=4, runtime__workers=2, runtime__runner="sequential"), done).round == ROUNDS
 
 
@@ -148,11 +134,14 @@ def test_a_run_that_nobody_holds_lets_go_of_its_session(tmp_path: Path) -> None:
 
 def test_a_second_run_of_one_folder_goes_on_with_the_open_session(tmp_path: Path) -> None:
     first = hs.run(tiny(), tmp_path / "nb", until=1)
-    second = hs.Run(tmp_path / "nb").run(until=2)
+    assert hs.run(tiny(), tmp_path / "nb", until=2).round == first.round == 2  # a cell that is run again
+    second = hs.Run(tmp_path / "nb")
     assert first.run(until=3).round == second.round == 3
     del first
     gc.collect()
     assert second.run().state == "finished"
+    third = hs.run(tiny(rounds=ROUNDS + 2), tmp_path / "nb", until=ROUNDS + 1)
+    assert hs.run(tiny(rounds=ROUNDS + 3), tmp_path / "nb").round == third.round == ROUNDS + 3
 
 
 def test_a_folder_that_was_removed_under_an_open_run_can_be_run_anew(tmp_path: Path) -> None:
@@ -197,11 +186,6 @@ def test_a_program_that_ends_closes_its_open_runs(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert hs.open(tmp_path / "nb").state == "stopped"
-
-
-def test_a_session_of_other_settings_is_not_run_on_by_mistake(done: Path) -> None:
-    with pytest.raises(hs.ConfigError, match=r"training\.lr 0\.01, not 0\.5"):
-        hs.run(tiny(cka__every=4, training__lr=0.5), done)
 
 
 def test_more_rounds_than_there_are_must_be_asked_for_by_extending(done: Path) -> None:
@@ -264,20 +248,15 @@ def test_a_notebook_shows_one_bar_that_grows_with_each_client_and_ends_full(
     first, second = (
         f"accuracy {record['accuracy']['mean']:.4f}" for record in SessionReader(run.path).records()
     )
-    assert cell.outputs == [
-        [
-            "",
-            *(bar(value, "round 1 of 2") for value in ("0", "0.5", "1")),
-            bar("1", f"round 1: {first}"),
-            *(bar(value, "round 2 of 2") for value in ("1", "1.5", "2")),
-            bar("2", f"round 2: {second}"),
-        ]
-    ]
+    one = [bar(value, "round 1 of 2") for value in ("0", "0.5", "1")]
+    two = [bar(value, "round 2 of 2") for value in ("1", "1.5", "2")]
+    ends = bar("1", f"round 1: {first}"), bar("2", f"round 2: {second}")
+    assert cell.outputs == [["", *one, ends[0], *two, ends[1]]]
     assert capsys.readouterr().out == ""
 
 
 def test_the_bar_of_a_study_counts_rounds_and_prints_only_why_a_point_failed(
-    cell: Cell, capsys: pytest.CaptureFixture[str]
+    cell: Cell, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done, lost = Status("a-s0", 2, "finished", 2), Status("a-s1", 2, "failed", 1, reason="No memory <left>.")
     with shown.points(True) as observe:
@@ -286,11 +265,8 @@ def test_the_bar_of_a_study_counts_rounds_and_prints_only_why_a_point_failed(
     text = bar("3", "1 of 2 points finished", 4)
     assert cell.outputs == [["", text, text]]
     assert capsys.readouterr().out == "a-s1: No memory <left>., round 1 of 2\n"
-
-
-def test_ipython_in_a_terminal_shows_lines(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", type("TerminalInteractiveShell", (), {}))
-    assert not shown.in_notebook()
+    assert not shown.in_notebook()  # IPython in a terminal shows lines
 
 
 @pytest.mark.long
@@ -339,6 +315,12 @@ def test_a_run_is_not_run_twice_at_once_nor_closed_under_way(tmp_path: Path) -> 
     assert refused == [f"{tmp_path / 'nb'} is being run by this process. Wait until that call returns."] * 2
 
 
+OF_ANOTHER = (
+    r"'method\.mu' is an option of .*fedlora.*, not of fedssa\. Leave it out\. If it came with a method that "
+    r"'method\.name' replaced, name the new method with `method` instead\."
+)
+
+
 def test_with_changes_any_key_and_another_method_begins_with_its_own_defaults() -> None:
     changed = tiny().with_(method__mu=0.5, training__lr=0.2, rounds=9)
     assert (changed.method.model_dump()["mu"], changed.training.lr, changed.rounds) == (0.5, 0.2, 9)
@@ -346,17 +328,8 @@ def test_with_changes_any_key_and_another_method_begins_with_its_own_defaults() 
     assert changed.with_(method="fedlora").method.model_dump()["mu"] == 0.5
     with pytest.raises(hs.ConfigError, match=r"unknown key 'method\.mux'.*method\.mu"):
         changed.with_(method__mux=1)
-
-
-def test_an_option_of_another_method_is_refused_with_the_way_to_replace_a_method() -> None:
-    """FedLoRA has an option `mu`, and FedSSA has none of that name."""
-    sentence = (
-        r"'method\.mu' is an option of .*fedlora.*, not of fedssa\. Leave it out\. If it came with a method that "
-        r"'method\.name' replaced, name the new method with `method` instead\."
-    )
-    with pytest.raises(hs.ConfigError, match=sentence):
+    with pytest.raises(hs.ConfigError, match=OF_ANOTHER):  # FedLoRA has an option `mu`, and FedSSA none
         tiny().with_(method__name="fedssa")
-    assert tiny().with_(method="fedssa").method.name == "fedssa"
 
 
 def test_a_run_is_marked_and_a_reader_sees_it(tmp_path: Path) -> None:
