@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,15 +11,11 @@ from htfl_sim.configuring import Choices, new_name
 NOON = datetime(2026, 1, 2, 12, 0, 5, tzinfo=UTC)
 
 
-def test_nothing_said_is_the_quickstart() -> None:
+def test_nothing_said_is_the_quickstart_and_quick_settings_come_over_a_preset() -> None:
     config = Choices().read()
     assert (config.preset, config.data.dataset, config.method.name) == ("quickstart", "digits", "fedlora")
-
-
-def test_quick_settings_come_over_the_preset() -> None:
-    config = Choices(
-        preset="fedgh_htm5_n50", dataset="fashion_mnist", rounds=7, clients=8, seed=3, workers=2
-    ).read()
+    quick: dict[str, Any] = {"dataset": "fashion_mnist", "rounds": 7, "clients": 8, "seed": 3, "workers": 2}
+    config = Choices(preset="fedgh_htm5_n50", **quick).read()
     assert (config.data.dataset, config.rounds, config.federation.clients) == ("fashion_mnist", 7, 8)
     assert (config.seed, config.runtime.workers) == (3, 2)
     assert config.federation.participation == 0.2  # the preset's
@@ -27,15 +24,10 @@ def test_quick_settings_come_over_the_preset() -> None:
 def test_set_has_the_last_word_and_the_last_set_the_very_last() -> None:
     config = Choices(rounds=7, assignments=["rounds=8", "rounds=9", "training.lr=0.5"]).read()
     assert (config.rounds, config.training.lr) == (9, 0.5)
-
-
-def test_a_method_that_set_exchanges_need_not_be_known() -> None:
-    assert Choices(method="nope", assignments=["method.name=fedavg"]).read().method.name == "fedavg"
-
-
-def test_a_list_whose_quotes_the_shell_has_removed_is_one_of_texts() -> None:
-    config = Choices(assignments=["federation.group=[cnn1, timm:vit_tiny_patch16_224]"]).read()
-    assert list(config.federation.group) == ["cnn1", "timm:vit_tiny_patch16_224"]
+    exchanged = Choices(method="nope", assignments=["method.name=fedavg"])  # so it need not be known
+    assert exchanged.read().method.name == "fedavg"
+    unquoted = Choices(assignments=["federation.group=[cnn1, timm:vit_tiny_patch16_224]"])  # by the shell
+    assert list(unquoted.read().federation.group) == ["cnn1", "timm:vit_tiny_patch16_224"]
 
 
 def test_another_method_does_not_inherit_the_presets_hyper_parameters_and_its_own_keeps_them() -> None:
@@ -49,12 +41,8 @@ def test_another_method_does_not_inherit_the_presets_hyper_parameters_and_its_ow
 def test_a_file_takes_the_place_of_a_preset(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('rounds = 4\nmethod = { name = "fedavg" }\n')
     config = Choices(file=tmp_path / "mine.toml", clients=3).read()
-    assert (config.preset, config.rounds, config.method.name, config.federation.clients) == (
-        None,
-        4,
-        "fedavg",
-        3,
-    )
+    found = (config.preset, config.rounds, config.method.name, config.federation.clients)
+    assert found == (None, 4, "fedavg", 3)
 
 
 def test_own_data_is_recorded_by_its_absolute_path_and_a_data_set_s_name_is_no_folder(

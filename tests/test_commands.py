@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 
 import checkpoints
-from simulator.engine.progress import (
-    ClientTrained,
-    Event,
-    StateChanged,
-)
+from simulator.engine.progress import ClientTrained, Event, StateChanged
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 from tests.operators import Operator, alone, config, finished, kinds, trained
@@ -28,11 +24,8 @@ pytestmark = pytest.mark.usefixtures("generated_images")
 @pytest.mark.long
 def test_a_pause_within_a_round_holds_the_next_client_back_until_a_resume(tmp_path: Path) -> None:
     folder = tmp_path / "s"
-    operator = Operator(
-        folder,
-        (trained(2, 1), "pause", {}),
-        (lambda event: event == StateChanged("paused", 1), "resume", {}),
-    )
+    resume = (lambda event: event == StateChanged("paused", 1), "resume", {})
+    operator = Operator(folder, (trained(2, 1), "pause", {}), resume)
     Session.create(config(), folder, tmp_path).run(operator)
     paused = operator.seen.index(StateChanged("paused", 1))
     trained_before = [e for e in operator.seen[:paused] if isinstance(e, ClientTrained) and e.round == 2]
@@ -70,11 +63,8 @@ def test_a_pause_right_after_a_resume_is_answered(tmp_path: Path) -> None:
     wait_until(lambda: len(operator.answers()) == 3)
     checkpoints.post(folder, "resume")
     running.join(timeout=600)
-    assert [answer[:2] for answer in operator.answers()] == [
-        ("pause", "applied"),
-        ("resume", "applied"),
-        ("pause", "applied"),
-    ]
+    answers = [("pause", "applied"), ("resume", "applied"), ("pause", "applied")]
+    assert [answer[:2] for answer in operator.answers()] == answers
 
 
 @pytest.mark.long
@@ -164,11 +154,8 @@ def test_a_stop_within_a_round_between_checkpoints_writes_the_one_before(tmp_pat
 @pytest.mark.long
 def test_a_stop_of_a_paused_run_takes_hold(tmp_path: Path) -> None:
     folder = tmp_path / "s"
-    operator = Operator(
-        folder,
-        (trained(2, 1), "pause", {}),
-        (lambda event: event == StateChanged("paused", 1), "stop", {}),
-    )
+    paused = (lambda event: event == StateChanged("paused", 1), "stop", {})
+    operator = Operator(folder, (trained(2, 1), "pause", {}), paused)
     assert Session.create(config(), folder, tmp_path).run(operator).state == "stopped"
     Session.resume(folder, tmp_path).run()
     assert federations.committed(folder) == alone(tmp_path, config())
@@ -256,9 +243,6 @@ def test_a_note_of_an_unfinished_round_that_says_something_else_costs_its_client
             store.save_unfinished_round(partial.round, note, partial.states)
         Session.resume(folder, tmp_path).run()
         assert federations.committed(folder) == expected
-        warnings = [
-            each["message"]
-            for each in checkpoints.SessionReader(folder).events()
-            if each["event"] == "warning"
-        ]
+        events = checkpoints.SessionReader(folder).events()
+        warnings = [each["message"] for each in events if each["event"] == "warning"]
         assert any("trained again" in message for message in warnings)

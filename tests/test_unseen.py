@@ -63,38 +63,29 @@ def test_half_a_client_counts_as_one() -> None:
     assert (federation.unseen_clients, federation.seen_clients, federation.participants) == (3, 7, 4)
 
 
-def test_unseen_clients_never_take_part() -> None:
-    parts = federations.built(config(federation={"participation": 0.4}))
+def test_unseen_clients_never_take_part_and_keep_the_state_that_they_began_with() -> None:
+    parts = federations.built(config(federation={"participation": 0.4}, unseen={"every": 1}))
+    unseen = parts.federation.unseen
     drawn = [parts.engine.participants(t) for t in range(1, 30)]
-    assert set().union(*drawn) == {0, 1, 2, 3, 4}.difference(parts.federation.unseen)
+    assert set().union(*drawn) == {0, 1, 2, 3, 4}.difference(unseen)
     assert all(len(each) == parts.engine._config.federation.participants for each in drawn)
-
-
-def test_unseen_clients_keep_the_state_that_they_began_with() -> None:
-    parts = federations.built(config(unseen={"every": 1}))
-    before = parts.engine.initial_state()
-    after = federations.run(parts.engine, 3)
-    for client in parts.federation.unseen:
+    before, after = parts.engine.initial_state(), federations.run(parts.engine, 3)
+    for client in unseen:
         assert federations.bits(after.clients[client]) == federations.bits(before.clients[client])
-    assert after.known.trained.isdisjoint(parts.federation.unseen)
+    assert after.known.trained.isdisjoint(unseen)
 
 
-@pytest.mark.parametrize("name", ["standalone", "fedavg"])
-def test_the_mean_accuracy_is_that_of_seen_clients(name: str) -> None:
+def test_the_mean_accuracy_and_cka_leave_unseen_clients_out() -> None:
     """Also where every client is evaluated, with the model that it would receive next."""
-    parts = federations.built(config(name))
-    record: Any = federations.run(parts.engine, 3).record
-    accuracies = record["accuracy"]["per_client"]
-    assert [client for client in range(5) if accuracies[client] is None] == list(parts.federation.unseen)
-    assert record["unseen"]["participating"] == record["accuracy"]["mean"]
-
-
-def test_cka_leaves_unseen_clients_out() -> None:
-    parts = federations.built(config("standalone", cka={"every": 3, "untrained": True}))
-    record: Any = federations.run(parts.engine, 3).record
-    for matrix in record["cka"]["matrix"].values():
-        for client in parts.federation.unseen:
-            assert all(value is None for other, value in enumerate(matrix[client]) if other != client)
+    for name in ("standalone", "fedavg"):
+        parts = federations.built(config(name, cka={"every": 3, "untrained": True}))
+        record: Any = federations.run(parts.engine, 3).record
+        accuracies, unseen = record["accuracy"]["per_client"], parts.federation.unseen
+        assert [client for client in range(5) if accuracies[client] is None] == list(unseen)
+        assert record["unseen"]["participating"] == record["accuracy"]["mean"]
+        for matrix in record["cka"]["matrix"].values():
+            for client in unseen:
+                assert all(value is None for other, value in enumerate(matrix[client]) if other != client)
 
 
 # When they are measured, and what that leaves behind
@@ -162,9 +153,6 @@ def test_without_the_setting_nothing_is_recorded_or_configured() -> None:
     assert "unseen" not in given.to_json()["federation"]
     record: Any = federations.run(federations.built(given).engine, 3).record
     assert "unseen" not in record
-
-
-def test_settings_are_read_back_from_their_plain_values() -> None:
     given = config(unseen={"steps": 4})
     assert Config.read(json.loads(json.dumps(given.to_json()))) == given
 
@@ -185,6 +173,9 @@ def test_before_adaptation_is_the_received_model_and_after_it_the_trained_one() 
         trained = update(context, info, Work(hooks, 3, {client: job})).tensors
         assert found["before"]["per_client"][str(client)] == accuracy(parts, client, received)
         assert found["after"]["per_client"][str(client)] == accuracy(parts, client, trained)
+    for moment in ("before", "after", "alone"):
+        first, second = found[moment]["per_client"].values()
+        assert found[moment]["mean"] == (first + second) / 2
 
 
 def accuracy(parts: Built, client: int, tensors: Mapping[str, Tensor]) -> float:
@@ -207,13 +198,6 @@ def test_standalone_adapts_as_a_client_that_trains_alone() -> None:
     assert found["before"] != found["alone"]
 
 
-def test_the_mean_is_over_unseen_clients() -> None:
-    found = last_unseen(federations.built(config()))
-    for moment in ("before", "after", "alone"):
-        first, second = found[moment]["per_client"].values()
-        assert found[moment]["mean"] == (first + second) / 2
-
-
 def trained_steps(monkeypatch: pytest.MonkeyPatch, given: Config) -> dict[int, list[tuple[int, float]]]:
     """By unseen client, the steps and the rate of every phase of a measurement: adaptation first, then alone."""
     found: dict[int, list[tuple[int, float]]] = {}
@@ -227,29 +211,23 @@ def trained_steps(monkeypatch: pytest.MonkeyPatch, given: Config) -> dict[int, l
             found.setdefault(client, []).extend(counts)
         yield from original(prepared)
 
-    monkeypatch.setattr(newcomers.local, "train", counting)
-    parts.engine.round(state, lambda _: None)
+    with monkeypatch.context() as changed:
+        changed.setattr(newcomers.local, "train", counting)
+        parts.engine.round(state, lambda _: None)
     return found
 
 
-@pytest.mark.parametrize(
-    ("length", "steps"),
-    [
-        ({}, lambda batches: 2 * batches),
-        ({"epochs": 3}, lambda batches: 3 * batches),
-        ({"steps": 5}, lambda _: 5),
-    ],
-)
-def test_both_train_for_as_many_steps(monkeypatch: pytest.MonkeyPatch, length: Any, steps: Any) -> None:
+def test_both_train_for_as_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """By default for training.epochs, here 2. The rate is that of round 1, though round 3 has half of it."""
     training = {"epochs": 2, "schedule": "step", "lr_step": 2, "lr_decay": 0.5}
-    given = config(unseen=length, training=training)
-    samples = {client.id: client.samples for client in federations.built(given).federation.clients}
-    found = trained_steps(monkeypatch, given)
-    assert len(found) == 2
-    for client, counts in found.items():
-        batches = -(-samples[client] // 8) - (samples[client] % 8 == 1)
-        assert counts == [(steps(batches), 0.1)] * 2
+    for length in ({}, {"epochs": 3}, {"steps": 5}):
+        given = config(unseen=length, training=training)
+        samples = {client.id: client.samples for client in federations.built(given).federation.clients}
+        found = trained_steps(monkeypatch, given)
+        assert len(found) == 2
+        for client, counts in found.items():
+            batches = -(-samples[client] // 8) - (samples[client] % 8 == 1)
+            assert counts == [(length.get("steps", length.get("epochs", 2) * batches), 0.1)] * 2
 
 
 def test_training_alone_has_the_steps_of_all_phases(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,40 +263,40 @@ def test_a_client_that_diverges_as_it_adapts_has_no_accuracy_after_it() -> None:
     assert None not in record["unseen"]["before"]["per_client"].values()
 
 
-@pytest.mark.parametrize("runner", ["sequential", "stacked"])
-def test_every_runner_measures_the_same(runner: str) -> None:
+def test_every_runner_measures_the_same() -> None:
     """Only measured: the federation itself is trained by one runner."""
     parts = federations.built(config())
     state = federations.run(parts.engine, 3)
-    other = federations.settings(parts, runtime={"runner": runner}).engine
-    record: Any = {"accuracy": state.record["accuracy"], "timing": {"seconds": 0.0, "evaluate": 0.0}}
-    newcomers.record(record, other._runner, other._hooks, state, other._config)
-    assert record["unseen"] == state.record["unseen"]
+    for runner in ("sequential", "stacked"):
+        other = federations.settings(parts, runtime={"runner": runner}).engine
+        record: Any = {"accuracy": state.record["accuracy"], "timing": {"seconds": 0.0, "evaluate": 0.0}}
+        newcomers.record(record, other._runner, other._hooks, state, other._config)
+        assert record["unseen"] == state.record["unseen"]
 
 
 # Refused
 
 
-def test_settings_that_cannot_be_met_are_refused(subtests: pytest.Subtests) -> None:
-    for case, (sections, said) in enumerate(
-        [
-            ({"federation": {"unseen": 0.01}}, "0 of 5 clients unseen"),
-            ({"federation": {"unseen": 0.95}}, "5 of 5 clients unseen"),
-            ({"federation": {"unseen": None}, "unseen": {"steps": 3}}, "set federation.unseen=0.2"),
-            ({"unseen": {"steps": 3, "epochs": 1}}, "remove one of them"),
-            ({"federation": {"unseen": 0.8, "participation": 0.3}}, "of 1 clients selects no client"),
-            ({"evaluation": {"clients": 4}}, "draws 4 of 3 clients"),
-        ]
-    ):
-        with subtests.test(case=case), pytest.raises(ConfigError, match=said):
+UNMET: list[tuple[dict[str, Any], str]] = [
+    ({"federation": {"unseen": 0.01}}, "0 of 5 clients unseen"),
+    ({"federation": {"unseen": 0.95}}, "5 of 5 clients unseen"),
+    ({"federation": {"unseen": None}, "unseen": {"steps": 3}}, "set federation.unseen=0.2"),
+    ({"unseen": {"steps": 3, "epochs": 1}}, "remove one of them"),
+    ({"federation": {"unseen": 0.8, "participation": 0.3}}, "of 1 clients selects no client"),
+    ({"evaluation": {"clients": 4}}, "draws 4 of 3 clients"),
+]
+
+
+def test_settings_that_cannot_be_met_are_refused() -> None:
+    for sections, said in UNMET:
+        with pytest.raises(ConfigError, match=said):
             config(**sections)
 
 
 def test_a_method_that_cannot_serve_a_new_client_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Method, "cannot_serve_unseen", lambda self: "the server keeps a head for each client")
-    with pytest.raises(
-        ConfigError, match="cannot serve unseen clients: the server keeps a head for each client"
-    ):
+    why = "the server keeps a head for each client"
+    monkeypatch.setattr(Method, "cannot_serve_unseen", lambda self: why)
+    with pytest.raises(ConfigError, match=f"cannot serve unseen clients: {why}"):
         federations.built(config())
     federations.built(federations.config("fedavg"))
 
