@@ -61,8 +61,6 @@ _MARKED = re.compile(
     r"[$€£¥]?\s?[+\-−]?(\d{1,3}([,.' ])\d{3}(\2\d{3})*([.,]\d+)?|\d+([.,]\d+)?)\s?([%‰]|[$€£¥])?"
 )
 """Numbers with marks, in any country's notation, percentages, and amounts of money."""
-
-
 DEFAULTS = DataConfig()
 Where = Path | str
 """The place of a table, for messages."""
@@ -112,30 +110,26 @@ class Column(NamedTuple):
             if labels.min() < 0 or labels.max() >= len(own.classes):
                 raise self.fault(f"has numbers of no class, such as {labels.min()}. Name another column.")
             return labels, own.classes
-        inferred, kind = self.columns.infers, self.cells.dtype.kind
+        kind = self.cells.dtype.kind if self.columns.infers else None
         number, held = self.as_texts()
-        if inferred:
+        numbers = [number_of(each) for each in held]
+        if kind is not None:
             numbers = [float(each) if kind in "iuf" else None for each in held]
-        else:
-            numbers = [number_of(each) for each in held]
         values = [each for each in numbers if each is not None]
-        if len(values) == len(held):
-            if any(each != np.floor(each) for each in values):
-                raise self.fault(
-                    "has numbers with fractions, and data.target must be classes. Round or group them."
-                )
-            order = sorted(range(len(held)), key=lambda each: (values[each], held[each]))
-        else:
-            order = sorted(range(len(held)), key=held.__getitem__)
+        if len(values) < len(held):
+            values = [0.0] * len(held)  # the order is that of texts
+        elif any(each != np.floor(each) for each in values):
+            raise self.fault(
+                "has numbers with fractions, and data.target must be classes. Round or group them."
+            )
+        order = sorted(range(len(held)), key=lambda each: (values[each], held[each]))
         if not 2 <= len(held) <= MOST_VALUES:
             has = f"{len(held):,} different values" if len(held) > 1 else "a single value"
             raise self.fault(
                 f"has {has}, and data.target needs 2 to {MOST_VALUES} classes. Name another column."
             )
-        place = np.empty(len(held), dtype=np.int64)
-        place[order] = np.arange(len(held))
-        is_float = inferred and kind == "f"
-        return place[number], tuple(str(int(values[each])) if is_float else held[each] for each in order)
+        names = [str(int(values[each])) if kind == "f" else held[each] for each in order]
+        return np.argsort(order)[number], tuple(names)
 
     def users(self) -> list[str]:
         """The user of each row."""
@@ -153,9 +147,8 @@ class Column(NamedTuple):
             if isinstance(each, str) and len(each) > LONGEST_TEXT:
                 raise self.too_long(row, each, LONGEST_TEXT)
         other = next((each for each in texts if not isinstance(each, str)), None)
-        infers = self.columns.infers
-        if other is None and not infers and all(number_of(each, self.columns) is not None for each in texts):
-            other = texts[0]
+        if other is None and not self.columns.infers:
+            other = None if any(number_of(each, self.columns) is None for each in texts) else texts[0]
         if other is not None:
             raise self.fault(
                 f"has values such as {_short(other)}, and data.text needs texts. Name another column, or leave "
@@ -181,16 +174,15 @@ class Column(NamedTuple):
         number, held = self.different()
         if any(isinstance(each, TIMES) for each in held):
             raise self.times(self.cells)
-        if held and all(
-            isinstance(each, int | float | Decimal) and not isinstance(each, bool) for each in held
-        ):
-            return self.finite(_of_numbers(number, [float(each) for each in held]))
-        number, texts = self.as_texts()
-        if (numbers := self.declared_numbers(number, texts, types)) is not None:
-            return self.finite(_of_numbers(number, numbers))
-        if (
-            not types
-        ):  # pandas reads true, TRUE, and True alike if a whole column has truth values, else as texts
+        are_numbers = [type(each) is not bool and isinstance(each, int | float | Decimal) for each in held]
+        numbers: list[float] | None = [float(each) for each in held] if held and all(are_numbers) else None
+        if numbers is None:
+            number, texts = self.as_texts()
+            numbers = self.declared_numbers(number, texts, types)
+        if numbers is not None:
+            with np.errstate(over="ignore"):
+                return self.finite(np.array([*numbers, np.nan]).astype(np.float32)[number])
+        if not types:  # pandas reads true, TRUE, and True alike if all are truth values, else as texts
             texts = [each.capitalize() if each.lower() in ("true", "false") else each for each in texts]
         return _of_different(number, texts)
 
@@ -236,9 +228,8 @@ class Column(NamedTuple):
         return self.fault(f"has '{_short(text)}' in row {row + 1:,}, {problem}. {', or use '.join(ways)}.")
 
     def times(self, cells: Any, texts: str = "") -> DataError:
-        example = next(
-            (f", such as {_short(each)}" for each in cells if each is not None and each == each), ""
-        )
+        examples = (f", such as {_short(each)}" for each in cells if each is not None and each == each)
+        example = next(examples, "")
         return self.fault(
             f"has dates or times{example}. Turn it into numbers, or leave it out: {self.without}{texts}."
         )
@@ -264,8 +255,7 @@ class Column(NamedTuple):
         """The number of each cell's text [n], −1 for a missing one, and the different texts."""
         number, held = self.different()
         most = LONGEST_TEXT if self.columns.infers else MOST_CHARACTERS
-        if self.columns.infers:
-            # As numpy's `astype(str)`.
+        if self.columns.infers:  # as numpy's `astype(str)`
             held = [each.decode("ascii") if isinstance(each, bytes) else each for each in held]
         known: dict[str, int] = {}
         place = np.array([known.setdefault(str(each), len(known)) for each in held] + [-1], dtype=np.int64)
@@ -364,10 +354,8 @@ def _learned(
         chosen = values if held is None else values[held]
         there = chosen[~_missing(chosen)]
         filling = _filling(column, there) if columns.fill and _missing(values).any() else None
-        has_numbers = values.dtype != object or not (
-            types or held is None or np.isnan(_numbers(chosen)).any()
-        )
-        texts = None if has_numbers else sorted(set(there.tolist()))
+        has_texts = values.dtype == object and (types or held is None or np.isnan(_numbers(chosen)).any())
+        texts = sorted(set(there.tolist())) if has_texts else None
         if texts is not None and len(texts) > MOST_VALUES:
             raise column.fault(
                 f"has {len(texts):,} different texts, and at most {MOST_VALUES} become columns. Leave it out with "
@@ -386,26 +374,23 @@ def _learned(
         parts: list[Values] = []
         unknown: Counter[str] = Counter()
         for values, (column, texts, filling) in zip(rows.columns, forms, strict=True):
-            name = column.name
+            here, fill = f"column '{column.name}'", columns.fill
             if (missing := _missing(values)).any():
                 if filling is None:
-                    fill = columns.fill
                     what = f"{_key('fill', fill)} has no value for it" if fill else "data.fill is not set"
-                    raise DataError(
-                        f"column '{name}' of data.public has missing values, and {what}. Fill them in."
-                    )
+                    raise DataError(f"{here} of data.public has missing values, and {what}. Fill them in.")
                 values = values.copy()
                 values[missing] = filling
             if types and (values.dtype == object) != (texts is not None):
                 kinds = ("texts", "numbers") if texts is None else ("numbers", "texts")
                 raise DataError(
-                    f"column '{name}' has {kinds[0]} in data.public, and {kinds[1]} in {where}. Correct one of them."
+                    f"{here} has {kinds[0]} in data.public, and {kinds[1]} in {where}. Correct one of them."
                 )
             if texts is not None:
                 known = {text: number for number, text in enumerate(texts)}
                 number = np.array([known.get(value, -1) for value in values.tolist()])
                 parts += [(number == each).astype(np.float32) for each in range(len(texts))]
-                unknown.update(f"{name} = {_short(text)}" for text in values[number < 0].tolist())
+                unknown.update(f"{column.name} = {_short(text)}" for text in values[number < 0].tolist())
             elif values.dtype != object:
                 parts.append(values)
             else:
@@ -457,11 +442,6 @@ def _of_different(number: Indices, texts: Sequence[str]) -> Values:
     return held[number]  # −1 is the last, which is None
 
 
-def _of_numbers(number: Indices, numbers: Sequence[float]) -> Values:
-    with np.errstate(over="ignore"):
-        return np.array([*numbers, np.nan]).astype(np.float32)[number]
-
-
 def users(file: Path, columns: DataConfig) -> list[int]:
     """The number of rows of each user, in the order of first rows; empty without a column of users."""
     if columns.client is None:
@@ -483,20 +463,20 @@ def _read(file: Path, columns: DataConfig) -> tuple[Any, tuple[str, ...]]:
 
     try:
         return _read_csv(file, columns)
-    except UnicodeDecodeError as wrong:
-        raise DataError(f"{file} is not UTF-8 text (byte {wrong.start}). Save it as CSV in UTF-8.") from wrong
-    except EmptyDataError as empty:
-        raise DataError(f"{file} is empty. It needs a line of column names, and rows.") from empty
-    except ParserWarning as longer:
-        raise DataError(
-            f"{file} has rows with more values than column names. Give each column a name, and each row as many values."
-        ) from longer
-    except ParserError as broken:
-        raise DataError(
-            f"{file} is no table ({' '.join(str(broken).split())}). Correct this line."
-        ) from broken
-    except (OSError, ValueError, EOFError, zlib.error) as unreadable:
-        raise DataError(f"{file} cannot be read ({unreadable}). Replace it.") from unreadable
+    except (OSError, ValueError, EOFError, zlib.error, ParserWarning) as failed:
+        match failed:
+            case UnicodeDecodeError():
+                what = f"is not UTF-8 text (byte {failed.start}). Save it as CSV in UTF-8."
+            case EmptyDataError():
+                what = "is empty. It needs a line of column names, and rows."
+            case ParserWarning():
+                what = "has rows with more values than column names. "
+                what += "Give each column a name, and each row as many values."
+            case ParserError():
+                what = f"is no table ({' '.join(str(failed).split())}). Correct this line."
+            case _:
+                what = f"cannot be read ({failed}). Replace it."
+        raise DataError(f"{file} {what}") from failed
 
 
 def _read_csv(file: Path, columns: DataConfig) -> tuple[Any, tuple[str, ...]]:
