@@ -21,9 +21,9 @@ class InputSpec(ABC):
     """A description of the samples."""
 
     @property
-    @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """Shape of a sample. A batch has one more dimension in front."""
+        return tuple(getattr(self, each.name) for each in fields(self))
 
     @abstractmethod
     def arguments(self) -> Mapping[str, Any]:
@@ -33,42 +33,36 @@ class InputSpec(ABC):
         """The kind and all sizes, as plain JSON values."""
         return {"kind": self.kind} | {each.name: getattr(self, each.name) for each in fields(self)}
 
+    def __str__(self) -> str:
+        return "×".join(map(str, self.shape))
+
 
 @dataclass(frozen=True)
 class ImageSpec(InputSpec):
     """Images: float32 [batch, channels, height, width], normalized by channel, channels last in memory."""
 
-    kind: ClassVar[Kind] = "image"
-    noun: ClassVar[str] = "images"
-
+    kind = "image"
+    noun = "images"
     channels: int
     height: int
     width: int
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return self.channels, self.height, self.width
-
     def arguments(self) -> Mapping[str, Any]:
         return {"in_channels": self.channels, "image_size": (self.height, self.width)}
-
-    def __str__(self) -> str:
-        return f"{self.channels}×{self.height}×{self.width}"
 
 
 @dataclass(frozen=True)
 class TokenSpec(InputSpec):
     """Token sequences: int64 [batch, length], each token from 0 to vocabulary − 1. Short ones end in `padding`."""
 
-    kind: ClassVar[Kind] = "tokens"
-    noun: ClassVar[str] = "tokens"
-
+    kind = "tokens"
+    noun = "tokens"
     length: int
     vocabulary: int
     padding: int = 0
 
     @property
-    def shape(self) -> tuple[int]:
+    def shape(self) -> tuple[int, ...]:
         return (self.length,)
 
     def arguments(self) -> Mapping[str, Any]:
@@ -82,35 +76,22 @@ class TokenSpec(InputSpec):
 class SignalSpec(InputSpec):
     """Signals such as those of sensors: float32 [batch, channels, time], normalized by channel."""
 
-    kind: ClassVar[Kind] = "signal"
-    noun: ClassVar[str] = "signals"
-
+    kind = "signal"
+    noun = "signals"
     channels: int
     time: int
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.channels, self.time
-
     def arguments(self) -> Mapping[str, Any]:
         return {"in_channels": self.channels, "time": self.time}
-
-    def __str__(self) -> str:
-        return f"{self.channels}×{self.time}"
 
 
 @dataclass(frozen=True)
 class TableSpec(InputSpec):
     """Rows of a table: float32 [batch, features], normalized by feature."""
 
-    kind: ClassVar[Kind] = "table"
-    noun: ClassVar[str] = "table rows"
-
+    kind = "table"
+    noun = "table rows"
     features: int
-
-    @property
-    def shape(self) -> tuple[int]:
-        return (self.features,)
 
     def arguments(self) -> Mapping[str, Any]:
         return {"in_features": self.features}
