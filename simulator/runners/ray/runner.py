@@ -232,10 +232,10 @@ class RayRunner(Runner):
         setup = WorkerSetup.of(self.context, hooks, self._settings)
         on_gpu = federation.device.type == "cuda"
         needs = cluster.Needs(self.threads * self._inner.workers, int(on_gpu))
-        wants, most = workers.Wants(self._settings.address, needs), self._settings.workers
+        address, most = self._settings.address, self._settings.workers
         model = 4 * sum(each.numel() for each in federation.architecture(federation.largest).parameters())
         largest = max(map(len, self._inner.bundles(range(len(federation.clients)))))
-        shared = workers.SharedWorkers.borrow(wants, most, self._actors, largest * model)
+        shared = workers.SharedWorkers.borrow(address, needs, most, self._actors, largest * model)
         gathered = workers.WorkerPool(shared, most, setup, exact, self.say)
         try:
             gathered.gather()
@@ -253,13 +253,15 @@ class RayRunner(Runner):
         self, worker: "Worker", question: AsOne[Any], work: Work, portion: Sequence[int], seconds: float = 0.0
     ) -> None:
         """Give a portion of clients to an actor."""
+        import ray
+
         from simulator.runners.ray.workers import reaching
 
         pool = self._opened
         if self.context.federation.stages:
             question = partial(entered, question=question, since=self._since)
         self.workers = max(pool.ready, 1) * self._inner.workers
-        self._payloads = self._payloads or Payloads(pool.put)
+        self._payloads = self._payloads or Payloads(ray.put)
         with reaching(work.round, same_bits(self._settings)):
             of_portion = work.of(portion)
             received = [self._payloads.put(job.payload) for job in of_portion.jobs.values()]

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,8 +34,7 @@ MOST_RUNS = 2
 """The current one, and the one before a switch."""
 
 
-@dataclass(frozen=True)
-class ActorInfo:
+class ActorInfo(NamedTuple):
     """An actor's node and process, and what its bits depend on."""
 
     node: str
@@ -44,13 +43,15 @@ class ActorInfo:
     environment: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Refused:
+class Refused(NamedTuple):
+    """An error for the user, on its way to the main process."""
+
     error: HtflError
 
 
-@dataclass(frozen=True)
-class TaskResult:
+class TaskResult(NamedTuple):
+    """The result of a question, and the actor's notes for the user."""
+
     result: Any
     notes: Sequence[str]
 
@@ -122,8 +123,7 @@ class Actor:
 
     def _unequip(self, run: str) -> None:
         if run in self._equipped:
-            runner, _ = self._equipped.pop(run)
-            runner.close()
+            self._equipped.pop(run)[0].close()
 
     def _parcelled(self, result: Any, orders: Orders) -> Any:
         """The result as it is sent. New states in it are also kept."""
@@ -146,11 +146,6 @@ FAILED_STARTS = 3
 """Actors that may die in a row as they start, for each actor of the pool."""
 
 
-class Wants(NamedTuple):
-    address: str
-    needs: Needs
-
-
 @dataclass(eq=False)
 class Worker:
     """An actor, and the portions that it has been given: their number, and when it is expected to finish them."""
@@ -168,33 +163,33 @@ class Died(NamedTuple):
 class SharedWorkers:
     """The actors of this process, for all its runs with the same demands."""
 
-    _there: ClassVar[dict[Wants, "SharedWorkers"]] = {}
+    _there: ClassVar[dict[tuple[str, Needs], "SharedWorkers"]] = {}
     _guard: ClassVar = threading.RLock()
     _started_here: ClassVar[bool] = False
 
-    def __init__(self, wants: Wants) -> None:
-        self._wants = wants
+    def __init__(self, address: str, needs: Needs) -> None:
+        self.address, self.needs = address, needs
         self._users = 0
         self.size = 0
         """The number of actors that the pool should have."""
         self.workers: list[Worker] = []
 
     @classmethod
-    def borrow(cls, wants: Wants, most: int | None, here: int, largest: int) -> "SharedWorkers":
+    def borrow(cls, address: str, needs: Needs, most: int | None, here: int, largest: int) -> "SharedWorkers":
         """The actors for a run: `most`, or as many as fit. here: the number if Ray is started for it. Raises
         ConfigError. largest: the largest number of bytes of the states that an actor receives at once.
         """
         with cls._guard:
-            if cluster.connect(wants.address, wants.needs, here, cluster.bytes_in_transit(largest, here)):
+            if cluster.connect(address, needs, here, cluster.bytes_in_transit(largest, here)):
                 cls._started_here = True
-            has_room = cluster.room(wants.needs)
+            has_room = cluster.room(needs)
             if not has_room:
                 cls._disconnect()
                 raise ConfigError(
-                    f"the Ray cluster at '{wants.address}' is too small: no node has {wants.needs} for an actor; use "
+                    f"the Ray cluster at '{address}' is too small: no node has {needs} for an actor; use "
                     "a smaller runtime.threads_per_client or runtime.workers_per_actor, or another cluster."
                 )
-            pool = cls._there.setdefault(wants, SharedWorkers(wants))
+            pool = cls._there.setdefault((address, needs), SharedWorkers(address, needs))
             pool._users += 1
             pool.size = max(pool.size, has_room if most is None else min(most, has_room))
             pool.fill()
@@ -206,14 +201,14 @@ class SharedWorkers:
             self._users -= 1
             if self._users:
                 return
-            self._there.pop(self._wants, None)
+            self._there.pop((self.address, self.needs), None)
             for worker in self.workers:
                 _end(worker)
             self._disconnect()
 
     def fill(self) -> None:
         """Start actors until there are enough. One that does not fit now waits for room."""
-        needs = self._wants.needs
+        needs = self.needs
         kind = ray.remote(Actor).options(
             num_cpus=needs.cpus, num_gpus=needs.gpus, max_restarts=0, scheduling_strategy="SPREAD"
         )
@@ -270,7 +265,7 @@ class WorkerPool:
             self.call()
         if not self._joined:
             raise ConfigError(
-                f"the Ray cluster is too small now: no node had room for an actor ({self.shared._wants.needs}) within "
+                f"the Ray cluster is too small now: no node had room for an actor ({self.shared.needs}) within "
                 f"{START_SECONDS:.0f} s; others may use it. Wait, or use another."
             )
 
@@ -357,9 +352,6 @@ class WorkerPool:
         ask = worker.handle.ask.remote
         return ask(self._run, self._sent, orders, question, about, sent, *payloads), orders.task
 
-    def put(self, message: Any) -> Any:
-        return ray.put(message)
-
     def answer(self, ref: Any, worker: Worker) -> TaskResult | Died:
         """Raises the user's errors. Replaces an actor that died."""
         worker.given -= 1
@@ -431,7 +423,5 @@ def reaching(round: int, otherwise: str) -> Iterator[None]:
 
 
 def _end(worker: Worker) -> None:
-    try:
+    with suppress(Exception):  # Ray itself may be gone
         ray.kill(worker.handle)
-    except Exception:  # Ray itself may be gone
-        return
