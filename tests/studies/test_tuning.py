@@ -37,9 +37,11 @@ from simulator.studies import search, tuning
 from simulator.studies.board import StudySummary
 from simulator.studies.executor import Launch
 from simulator.studies.folder import Status, read_points, text_of
+from simulator.studies.point import opened
 from simulator.studies.search import Request, Trial, proposed
 from simulator.studies.selection import select
 from simulator.studies.study import StudySpec
+from simulator.studies.sweep import Sweep, SweepResult
 from simulator.studies.tuning import Tuned, affordable, counting, left, tune, tuned
 from tests import sessions
 from tests.cli.conftest import call, rewrite
@@ -56,6 +58,8 @@ SMALL = Request(
     BASE, ("standalone", "fedproto"), rounds=4, budget=4, halving=2, keys=("training.lr", "method.lam"),
     tuning_seeds=(100,), seeds=(0, 1),
 )  # fmt: skip
+ONE = replace(SMALL, methods=("standalone",), keys=("training.lr",), halving=None, seeds=(0,))
+Patch = pytest.MonkeyPatch
 
 
 def test_rungs_have_the_trials_and_rounds_that_the_halving_leaves() -> None:
@@ -75,13 +79,12 @@ def test_every_declared_range_holds_its_default_and_its_ends_are_valid() -> None
     sections = [(methods.get(name).Config, {"name": name}) for name in methods.names()]
     for section, given in [*sections, (TrainingConfig, {})]:
         for key, each in section.space.items():
-            ends = each.options if isinstance(each, Choice) else (each.low, each.high)
             default = section.model_fields[key].default
             if isinstance(each, Choice):
                 assert default in each.options, (given, key)
             elif default is not None:
                 assert each.low <= default <= each.high, (given, key)
-            for value in ends:
+            for value in each.options if isinstance(each, Choice) else (each.low, each.high):
                 section.model_validate({**given, key: value})
 
 
@@ -113,15 +116,12 @@ def test_a_latin_hypercube_has_one_trial_in_each_part_of_every_range() -> None:
 
 def test_the_same_scores_give_the_same_trials() -> None:
     asked = replace(SMALL, sampler="tpe", halving=None, budget=9)
-    first = proposed(asked, "fedproto", [])
-    assert len(first) == 5
-    scores = [0.1, 0.2, 0.9, 0.3, 0.4]
-    assert proposed(asked, "fedproto", scores) == proposed(asked, "fedproto", scores)
-    values = [trial.values for trial in proposed(asked, "fedproto", scores)]
-    assert all(
-        each not in values[:number] for number, each in enumerate(values)
-    )  # it learns from the first five
-    assert proposed(asked, "fedproto", scores)[:5] == first and len(proposed(asked, "fedproto", scores)) == 9
+    first, scores = proposed(asked, "fedproto", []), [0.1, 0.2, 0.9, 0.3, 0.4]
+    again = proposed(asked, "fedproto", scores)
+    assert again == proposed(asked, "fedproto", scores)
+    assert len(first) == 5 and again[:5] == first and len(again) == 9
+    values = [trial.values for trial in again]  # it learns from the first five
+    assert all(each not in values[:number] for number, each in enumerate(values))
 
 
 def test_a_request_that_cannot_be_is_refused() -> None:
@@ -146,17 +146,16 @@ def test_ranges_are_read_written_and_have_boundaries() -> None:
     assert [range_text(each) for each in (Log(0.001, 0.1), Linear(0, 1), Choice((None, 2)))] == [
         "log 0.001 … 0.1", "0 … 1", "none | 2",
     ]  # fmt: skip
-    assert is_at_boundary(Log(0.01, 1), 0.012) and not is_at_boundary(Log(0.01, 1), 0.1)
-    assert is_at_boundary(Linear(0, 10), 9.6) and not is_at_boundary(Linear(0, 10), 9.4)
-    assert is_at_boundary(Choice((1, 2, 5)), 5) and not is_at_boundary(Choice((1, 2, 5)), 2)
     # Nothing lies below a momentum of 0 or 1 epoch, and above a share of 1. A momentum above 0.9 is possible.
-    assert not is_at_boundary(Choice((0.0, 0.5, 0.9)), 0.0, {"ge": 0, "lt": 1})
-    assert is_at_boundary(Choice((0.0, 0.5, 0.9)), 0.9, {"ge": 0, "lt": 1})
-    assert not is_at_boundary(Choice((1, 2, 5)), 1, {"gt": 0}) and is_at_boundary(
-        Choice((2, 3, 5)), 2, {"gt": 0}
-    )
-    assert not is_at_boundary(Linear(0, 1), 0.99, {"ge": 0, "le": 1})
-    assert is_at_boundary(Linear(0.1, 0.9), 0.89, {"ge": 0, "le": 1})
+    momenta, below_1, share = Choice((0.0, 0.5, 0.9)), {"ge": 0, "lt": 1}, {"ge": 0, "le": 1}
+    for each, value, limits, at in (
+        (Log(0.01, 1), 0.012, {}, True), (Log(0.01, 1), 0.1, {}, False), (Linear(0, 10), 9.6, {}, True),
+        (Linear(0, 10), 9.4, {}, False), (Choice((1, 2, 5)), 5, {}, True), (Choice((1, 2, 5)), 2, {}, False),
+        (momenta, 0.0, below_1, False), (momenta, 0.9, below_1, True), (Choice((1, 2, 5)), 1, {"gt": 0}, False),
+        (Choice((2, 3, 5)), 2, {"gt": 0}, True), (Linear(0, 1), 0.99, share, False),
+        (Linear(0.1, 0.9), 0.89, share, True),
+    ):  # fmt: skip
+        assert is_at_boundary(each, value, limits) == at, (each, value)  # type: ignore[arg-type]
     for wrong in ("training.lr", "training.lr=log:1", "training.lr=log:0:1", "training.lr=5"):
         with pytest.raises(ConfigError):
             range_of(wrong)
@@ -166,37 +165,31 @@ def rounds_of(folder: Path) -> dict[str, int]:
     return {each.name: len(SessionReader(each).records()) for each in checkpoints.sessions(folder)}
 
 
-def in_process(monkeypatch: pytest.MonkeyPatch, every: int | None = None) -> None:
+def in_process(monkeypatch: Patch, every: int | None = None) -> None:
     """Points run in this process; `every` third and so on of the steps stops before its last point."""
-    from simulator.studies import point as one
-    from simulator.studies.sweep import SweepResult
-
     count = 0
 
-    class Alone:
-        def __init__(
-            self, group: Any, points: Any, executor: Any, observe: Any, upto: int, last: int
-        ) -> None:
-            self.folder, self.points, self.upto = group.folder, points, upto
-
-        def reuse(self, reuse: bool | None, planned: Any) -> None:
-            return
-
+    class Alone(Sweep):
         def run(self, stop: Any) -> SweepResult:
             nonlocal count
-            for each in self.points:
-                folder = self.folder / each.name
-                done = len(SessionReader(folder).records()) if checkpoints.is_session(folder) else 0
-                if done >= self.upto:
+            for each in self._points.values():
+                assert self._upto is not None
+                folder = self._group.folder / each.name
+                if checkpoints.is_session(folder) and len(SessionReader(folder).records()) >= self._upto:
                     continue
                 count += 1
                 if every is not None and count % every == 0:
                     return SweepResult((), "stop")
-                with one.opened(self.folder, each, Launch(self.folder)) as session:
-                    session.run(upto=self.upto)
+                with opened(self._group.folder, each, Launch(folder)) as session:
+                    session.run(upto=self._upto)
             return SweepResult(())
 
     monkeypatch.setattr(tuning, "Sweep", Alone)
+
+
+@pytest.fixture
+def here(monkeypatch: Patch) -> None:
+    in_process(monkeypatch)
 
 
 def done(folder: Path, request: Request = SMALL) -> dict[str, Any]:
@@ -220,14 +213,9 @@ def small(made: tuple[Path, dict[str, Any]], tmp_path: Path) -> dict[str, Any]:
     return made[1]
 
 
-ONE = replace(SMALL, methods=("standalone",), keys=("training.lr",), halving=None, seeds=(0,))
-
-
 @pytest.mark.long
-def test_a_damaged_trial_does_not_count_and_is_computed_again_once_it_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_process(monkeypatch)
+@pytest.mark.usefixtures("here")
+def test_a_damaged_trial_does_not_count_and_is_computed_again_once_it_is_removed(tmp_path: Path) -> None:
     asked = replace(ONE, rounds=1, budget=2)
     found = done(tmp_path / "t", asked)
     trial = tmp_path / "t" / "standalone-t01-s100"
@@ -242,21 +230,19 @@ def test_a_damaged_trial_does_not_count_and_is_computed_again_once_it_is_removed
 
 @pytest.mark.long
 def test_trials_of_other_or_unknown_code_are_named_before_the_others_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     in_process(monkeypatch, every=2)
-    asked = replace(ONE, rounds=1, budget=2)
-    assert tune(tmp_path / "t", asked, Launch(tmp_path)).reason == "stop"
-    first = tmp_path / "t" / "standalone-t00-s100"
+    asked, study, said = replace(ONE, rounds=1, budget=2), tmp_path / "t", list[str]()
+    assert tune(study, asked, Launch(tmp_path)).reason == "stop"
+    first = study / "standalone-t00-s100"
     environment = SessionReader(first).document["environment"]
     rewrite(first, environment={**environment, "program": "0" * 64})
-    with pytest.raises(
-        SessionError, match=f"{first.name} of study t was made with other code .program 0+ → "
-    ):
-        tune(tmp_path / "t", asked, Launch(tmp_path))
+    named = f"{first.name} of study t was made with other code .program 0+ → "
+    with pytest.raises(SessionError, match=named):
+        tune(study, asked, Launch(tmp_path))
     rewrite(first, environment={key: each for key, each in environment.items() if key != "program"})
-    said: list[str] = []
-    tune(tmp_path / "t", asked, Launch(tmp_path), say=said.append)
+    tune(study, asked, Launch(tmp_path), say=said.append)
     assert [each.partition(",")[0] for each in said] == [f"t/{first.name} was made by an older htfl-sim"]
 
 
@@ -264,7 +250,7 @@ def test_trials_of_other_or_unknown_code_are_named_before_the_others_run(
 def test_halving_continues_the_best_and_computes_no_round_twice(
     tmp_path: Path, small: dict[str, Any]
 ) -> None:
-    rounds = rounds_of(tmp_path / "t")
+    rounds, [_, chosen] = rounds_of(tmp_path / "t"), tuned(tmp_path / "t")
     for method in SMALL.methods:
         assert sorted(rounds[f"{method}-t{trial:02d}-s100"] for trial in range(4)) == [1, 1, 2, 4]
         assert [rounds[f"{method}-s{seed}"] for seed in SMALL.seeds] == [4, 4]
@@ -273,14 +259,10 @@ def test_halving_continues_the_best_and_computes_no_round_twice(
     for each in checkpoints.sessions(tmp_path / "t"):
         is_trial = each.name.startswith(("standalone-t", "fedproto-t"))
         assert (len(SessionReader(each).rounds()) == 1) == is_trial  # the states of losers are let go
-        started = [event for event in SessionReader(each).events() if event["event"] == "started"]
-        assert len(started) <= 1
-    chosen = tuned(tmp_path / "t")[1]
+        assert sum(event["event"] == "started" for event in SessionReader(each).events()) <= 1
     final = Config.read(SessionReader(tmp_path / "t" / "fedproto-s1").document["config"])
-    assert final.seed == 1 and final.rounds == 4
-    assert all(
-        math.isclose(final.training.lr, value) for key, value in chosen.values.items() if key == "training.lr"
-    )
+    assert (final.seed, final.rounds) == (1, 4)
+    assert math.isclose(final.training.lr, chosen.values.get("training.lr", final.training.lr))
 
 
 @pytest.mark.long
@@ -321,42 +303,36 @@ def test_the_table_has_the_interval_of_the_final_seeds_which_never_ends_above_10
 
 
 @pytest.mark.long
-def test_tpe_with_halving_learns_from_the_first_rung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("here")
+def test_tpe_with_halving_learns_from_the_first_rung(tmp_path: Path, monkeypatch: Patch) -> None:
     """Of 6 trials by three to 4 rounds: 6 to round 2, five and then one, and 2 to round 4."""
-    in_process(monkeypatch)
-    seen = list[tuple[int, list[float]]]()
-    before = tuning.proposed
+    seen, before = list[list[float]](), tuning.proposed
 
     def noted(request: Request, method: str, scores: list[float], own: Any) -> list[Trial]:
-        seen.append((len(scores), list(scores)))
+        seen.append(list(scores))
         return before(request, method, scores, own)
 
     monkeypatch.setattr(tuning, "proposed", noted)
     asked = replace(SMALL, methods=("fedproto",), sampler="tpe", halving=3, budget=6, rounds=4, seeds=(0,))
     assert asked.rungs() == [(6, 2), (2, 4)]
-    done(tmp_path / "t", asked)
-    rounds = rounds_of(tmp_path / "t")
+    found, rounds = done(tmp_path / "t", asked), rounds_of(tmp_path / "t")
     assert sorted(each for name, each in rounds.items() if "-t" in name) == [2, 2, 2, 2, 4, 4]
     listed = search.Trials(tmp_path / "t", asked)
-    assert [many for many, _ in seen] == [0, 5]
-    assert seen[1][1] == [listed.score(trial, 2) for trial in listed.of("fedproto")[:5]]
-    assert done(tmp_path / "t", asked) == done(tmp_path / "t", asked)  # continued, with nothing left
+    assert seen == [[], [listed.score(trial, 2) for trial in listed.of("fedproto")[:5]]]
+    assert done(tmp_path / "t", asked) == found  # continued, with nothing left
     assert rounds_of(tmp_path / "t") == rounds
 
 
 @pytest.mark.long
-def test_a_trial_with_the_settings_of_an_earlier_one_is_not_computed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("here")
+def test_a_trial_with_the_settings_of_an_earlier_one_is_not_computed(tmp_path: Path) -> None:
     """Two values of one setting are two trials of 12. The method's own value, 1.0, is one of them."""
-    in_process(monkeypatch)
     asked = replace(
-        SMALL, methods=("fedproto",), budget=12, halving=None, rounds=1, seeds=(0,),
-        keys=("method.lam",), ranges=("method.lam=1,2.0",),
-    )  # fmt: skip
-    for sampler in ("latin", "random", "grid", "tpe"):
+        ONE, methods=("fedproto",), budget=12, rounds=1, keys=("method.lam",), ranges=("method.lam=1,2.0",)
+    )
+    for sampler in search.SAMPLERS:
         folder = tmp_path / sampler
-        done(folder, replace(asked, sampler=sampler))  # type: ignore[arg-type]
+        done(folder, replace(asked, sampler=sampler))
         trials = [name for name in rounds_of(folder) if "-t" in name]
         lams = {SessionReader(folder / each).document["config"]["method"]["lam"] for each in trials}
         assert len(trials) == 2 and lams == {1.0, 2.0}
@@ -368,14 +344,10 @@ def test_a_trial_with_the_settings_of_an_earlier_one_is_not_computed(
 
 
 @pytest.mark.long
-def test_trials_use_finished_sessions_of_another_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trials_use_finished_sessions_of_another_study(tmp_path: Path) -> None:
     """Of two trials by two, the second study, with real processes, computes only the one that the first ended early."""
-    asked = replace(
-        SMALL, methods=("standalone",), rounds=2, budget=2, keys=("training.lr",), seeds=(0,)
-    )  # fmt: skip
-    with monkeypatch.context() as patch:
+    asked = replace(ONE, rounds=2, budget=2, halving=2)
+    with Patch.context() as patch:
         in_process(patch)
         done(tmp_path / "t", asked)
     assert not tune(tmp_path / "u", asked, Launch(tmp_path, reuse=True), jobs=2).failed
@@ -391,31 +363,38 @@ def test_a_budget_of_flops_allows_the_first_trials_that_fit_into_it() -> None:
     By two, 1 to 5 trials with 10 FLOPs a round take 40, 2·20 + 20, 3·20 + 2·20, 4·10 + 2·10 + 20, and 50 + 30 + 2·20.
     """
     trials = [Trial("standalone", number, {}) for number in range(20)]
-    whole = replace(SMALL, sampler="random", halving=None)
-    for budget, count in ((159, 2), (160, 3), (279, 3)):
-        found = affordable(
-            replace(whole, budget_flops=budget), trials, lambda each: (10, 20, 10, 30)[each.number % 4]
-        )
-        assert found == trials[:count]
     halved = replace(SMALL, sampler="random")
+    whole, mixed, same = replace(halved, halving=None), (10, 20, 10, 30), (10, 10, 10, 10)
+    for asked, costs, budget, count in (
+        (whole, mixed, 159, 2), (whole, mixed, 160, 3), (whole, mixed, 279, 3),
+        (halved, same, 79, 2), (halved, same, 80, 4), (halved, same, 119, 4),
+    ):  # fmt: skip
+        flops = {trial: costs[trial.number % 4] for trial in trials}
+        found = affordable(replace(asked, budget_flops=budget), trials, flops.__getitem__)
+        assert found == trials[:count], (asked.halving, budget)
     assert [left(replace(halved, budget_flops=1), [10] * n) for n in range(1, 6)] == [40, 60, 100, 80, 120]
-    for budget, count in ((79, 2), (80, 4), (119, 4)):
-        assert affordable(replace(halved, budget_flops=budget), trials, lambda each: 10) == trials[:count]
     with pytest.raises(ConfigError, match=r"standalone takes 40 .* the budget is 39"):
         affordable(replace(whole, budget_flops=39), trials, lambda each: 10)
 
 
+def test_a_dry_run_counts_the_rounds_that_are_left() -> None:
+    """Rungs (4, 1), (2, 2), (1, 4): trials of F a round take 4 + 2 + 2 = 8 F.
+
+    Rounds 1, 2, 1, and 0 of them leave 1 + 1 + 2 = 4 F.
+    """
+    for ran, flops in (((0, 0, 0, 0), 80), ((1, 2, 1, 0), 40), ((1, 4, 2, 1), 0)):
+        assert left(SMALL, [10.0] * 4, [[each] for each in ran]) == flops
+    assert left(SMALL, [10.0] * 4) == 80
+
+
 @pytest.mark.long
-def test_methods_with_the_same_flops_have_as_many_trials_as_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("here")
+def test_methods_with_the_same_flops_have_as_many_trials_as_fit(tmp_path: Path, monkeypatch: Patch) -> None:
     """A server that trains for long leaves FedGH fewer trials. The table has what the ledgers have."""
-    in_process(monkeypatch)
     base = {**BASE, "method": {"server_epochs": 20}}
     asked = replace(
-        SMALL, base=base, sampler="random", methods=("standalone", "fedgh"), halving=None, rounds=2,
-        budget_flops=1.0, keys=("training.lr",), seeds=(0,),
-    )  # fmt: skip
+        ONE, base=base, sampler="random", methods=("standalone", "fedgh"), rounds=2, budget_flops=1.0
+    )
     a_round = counting(asked, tmp_path, tmp_path)
     alone, fedgh = (a_round(Trial(name, 0, {})) for name in asked.methods)
     assert alone < fedgh
@@ -429,16 +408,16 @@ def test_methods_with_the_same_flops_have_as_many_trials_as_fit(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("here")
 def test_methods_with_different_numbers_of_trials_meet_at_the_same_rungs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """By two to 4 rounds, 4 trials have rungs at rounds 1, 2, and 4, and 2 trials at rounds 2 and 4."""
-    in_process(monkeypatch)
     counts = {"standalone": 4, "fedproto": 2}
 
     def fitting(request: Request, every: Any, flops: Any) -> list[Trial]:
-        trials = [next(every)]
-        return [*trials, *islice(every, counts[trials[0].method] - 1)]
+        first = next(every)
+        return [first, *islice(every, counts[first.method] - 1)]
 
     monkeypatch.setattr(tuning, "affordable", fitting)
     done(tmp_path / "t", replace(SMALL, sampler="random", budget_flops=1.0))
@@ -448,9 +427,7 @@ def test_methods_with_different_numbers_of_trials_meet_at_the_same_rungs(
 
 
 @pytest.mark.long
-def test_a_stop_anywhere_changes_nothing(
-    tmp_path: Path, small: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_anywhere_changes_nothing(tmp_path: Path, small: dict[str, Any], monkeypatch: Patch) -> None:
     in_process(monkeypatch, every=3)
     assert small == done(tmp_path / "stopped")
     assert rounds_of(tmp_path / "t") == rounds_of(tmp_path / "stopped")
@@ -471,7 +448,7 @@ def scrambled(numbers: Any, draws: random.Random) -> Any:
 @pytest.mark.long
 @pytest.mark.usefixtures("small")
 def test_random_test_accuracies_in_the_files_change_no_choice_and_random_eval_accuracies_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """Every test accuracy of the ledgers, as they are read. Those on eval show that the test could fail."""
 
@@ -482,8 +459,7 @@ def test_random_test_accuracies_in_the_files_change_no_choice_and_random_eval_ac
             every = listed.of(method)
             for _, upto in SMALL.rungs():
                 found.append([each.number for each in listed.survivors(every, upto)])
-            chosen = listed.choice(every)
-            found.append([chosen.number if chosen else -1])
+            found.append([chosen.number if (chosen := listed.choice(every)) else -1])
         return found
 
     before, lines = choices(), SessionReader.lines
@@ -513,10 +489,7 @@ def test_random_test_accuracies_in_the_files_change_no_choice_and_random_eval_ac
 def test_a_trial_that_a_divergence_stopped_loses_and_ends_nothing(tmp_path: Path) -> None:
     """Real processes: with lr = 1e30 training diverges before the last round, and the setting says to stop then."""
     base = {**BASE, "training": {"batch_size": 8, "on_divergence": "stop"}}
-    request = replace(
-        SMALL, base=base, methods=("standalone",), rounds=3, budget=2, halving=None, keys=("training.lr",),
-        ranges=("training.lr=log:1e29:1e30",), seeds=(0,),
-    )  # fmt: skip
+    request = replace(ONE, base=base, rounds=3, budget=2, ranges=("training.lr=log:1e29:1e30",))
     result = tune(tmp_path / "t", request, Launch(tmp_path), jobs=2)
     [found] = tuned(tmp_path / "t")
     assert not result.failed and found.values == {} and found.score > 0  # the first trial, with its own rate
@@ -534,18 +507,14 @@ def test_a_setting_of_a_method_is_fixed_for_the_methods_that_have_it_and_not_sea
 
 def test_what_no_method_has_and_what_tuning_decides_itself_is_refused() -> None:
     none = r"None of standalone, fedproto has a setting 'method\.mu'"
+    own = [Choices(assignments=[word]) for word in ("method.name=fedproto", "seed=3", "until=0.9")]
     for choices, ranges, said in (
         (Choices(assignments=["method.mu=0.6"]), [], none),
         (Choices(), ["method.mu=linear:0:1"], f"{none} to search"),
-        *(
-            (Choices(assignments=[word]), [], "[Tt]uning")
-            for word in ("method.name=fedproto", "seed=3", "until=0.9")
-        ),
-        *(
-            (each, [], "[Tt]uning")
-            for each in (Choices(method="fedproto"), Choices(seed=3), Choices(until=0.9))
-        ),
-    ):
+        *((each, list[str](), "[Tt]uning") for each in own),
+        *((Choices(**{key: each}), list[str](), "[Tt]uning")  # type: ignore[arg-type]
+          for key, each in {"method": "fedproto", "seed": 3, "until": 0.9}.items()),
+    ):  # fmt: skip
         with pytest.raises(ConfigError, match=said):
             htfl_sim.tuning.request(choices, ["fedproto"], ranges=ranges)
 
@@ -591,17 +560,14 @@ def test_a_sweep_with_tuned_values_equals_the_final_runs_and_can_have_more_seeds
 def test_a_sweep_with_tuned_values_waits_for_all_choices(tmp_path: Path) -> None:
     begun(tmp_path / "t")
     (tmp_path / "t" / "study.toml").write_text("[over]\nseed = [0]\n")
-    with pytest.raises(
-        ConfigError, match=r"t has chosen no values for .* yet\. Continue it: `htfl-sim tune t`"
-    ):
+    waits = r"t has chosen no values for .* yet\. Continue it: `htfl-sim tune t`"
+    with pytest.raises(ConfigError, match=waits):
         hs.studies.plan("more", tuned="t", sessions_dir=tmp_path)
 
 
 @pytest.mark.long
-def test_a_study_that_continues_has_the_files_that_it_began_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_process(monkeypatch)
+@pytest.mark.usefixtures("here")
+def test_a_study_that_continues_has_the_files_that_it_began_with(tmp_path: Path, monkeypatch: Patch) -> None:
     file = tmp_path / "nothing.py"
     file.write_text("def metric(scores, labels): return 0.0\n")
     files, seen = Files(metrics=(str(file),)), []
@@ -613,28 +579,22 @@ def test_a_study_that_continues_has_the_files_that_it_began_with(
 
     monkeypatch.setattr(tuning, "Here", Seen)
     monkeypatch.setattr(tuning, "backend", lambda on: Seen)
-    small = replace(SMALL, methods=("standalone",), budget=1, halving=None, keys=())
-    tune(tmp_path / "t", small, Launch(tmp_path, files=files))
+    tune(tmp_path / "t", replace(ONE, budget=1), Launch(tmp_path, files=files))
     tune(tmp_path / "t", None, Launch(tmp_path))
     assert set(seen) == {files}
 
 
-def test_another_request_for_the_same_name_is_refused_with_the_difference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_process(monkeypatch)
+@pytest.mark.usefixtures("here")
+def test_another_request_for_the_same_name_is_refused_with_the_difference(tmp_path: Path) -> None:
     small = replace(ONE, budget=1, rounds=1, keys=())
     done(tmp_path / "t", small)
-    data = {**BASE["data"], "split": "8:1:1"}
-    for other, words in (
+    other = {**BASE, "data": {**BASE["data"], "split": "8:1:1"}}
+    for asked, words in (
         (replace(small, budget=4), r"budget 1 → 4"),
-        (
-            replace(small, base={**BASE, "data": data}),
-            r"another request \(data\.split '2:1:1' → '8:1:1'\)\. Choose",
-        ),
+        (replace(small, base=other), r"another request \(data\.split '2:1:1' → '8:1:1'\)\. Choose"),
     ):
         with pytest.raises(ConfigError, match=words):
-            tune(tmp_path / "t", other, Launch(tmp_path))
+            tune(tmp_path / "t", asked, Launch(tmp_path))
     assert not tune(tmp_path / "t", None, Launch(tmp_path)).reason
     assert json.loads((tmp_path / "t" / "tuning.json").read_text())["budget"] == 1
 
@@ -671,54 +631,45 @@ def test_what_some_trial_cannot_run_is_refused_before_the_study_begins(tmp_path:
         assert not (tmp_path / "t").exists()
 
 
-def rounds(on_eval: list[float], diverged: list[tuple[int, ...]]) -> Totals:
+def rounds(on_eval: list[float], diverged: list[tuple[int, ...]] | None = None) -> Totals:
     """Rounds of two clients, with the mean accuracy on eval and the clients that diverged."""
-    each = np.array(on_eval)
-    return sessions.totals(accuracy=each, eval_accuracy=each, participants=2.0, diverged=diverged)
+    each, lost = np.array(on_eval), diverged or [()] * len(on_eval)
+    return sessions.totals(accuracy=each, eval_accuracy=each, participants=2.0, diverged=lost)
 
 
-def listed(monkeypatch: pytest.MonkeyPatch, asked: Request, trial_rounds: list[Totals]) -> search.Trials:
+def tried(monkeypatch: Patch, asked: Request, totals: list[Totals]) -> tuple[search.Trials, list[Trial]]:
     """The trials of a method, whose sessions have these rounds."""
-    found = search.Trials(Path("none"), asked)
-    monkeypatch.setattr(search, "_totals", lambda session: trial_rounds[int(session.name.split("-t")[1][:2])])
-    return found
+    monkeypatch.setattr(search, "_totals", lambda session: totals[int(session.name.split("-t")[1][:2])])
+    return search.Trials(Path("none"), asked), [Trial("fedproto", n, {}) for n in range(len(totals))]
 
 
-def test_a_trial_in_which_a_client_diverged_loses_against_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_in_which_a_client_diverged_loses_against_any_other(monkeypatch: Patch) -> None:
     """Trial 1 keeps its first models, whose 0.421 beats the 0.317 of trial 0."""
-    tried = [Trial("fedproto", number, {}) for number in range(2)]
-    rows = [rounds([0.317], [()]), rounds([0.421], [(0, 1)])]
+    rows = [rounds([0.317]), rounds([0.421], [(0, 1)])]
     asked = replace(SMALL, halving=None, rounds=1)
-    assert listed(monkeypatch, asked, rows).choice(tried) == tried[0]
-    assert listed(monkeypatch, asked, rows).score(tried[1], 1) is None
-    assert listed(monkeypatch, replace(asked, diverged="counts"), rows).choice(tried) == tried[1]
+    listed, (first, second) = tried(monkeypatch, asked, rows)
+    assert listed.choice([first, second]) == first and listed.score(second, 1) is None
+    listed, trials = tried(monkeypatch, replace(asked, diverged="counts"), rows)
+    assert listed.choice(trials) == second
 
 
-def test_a_trial_that_diverges_after_its_rung_is_compared_there_as_it_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_trial_that_diverges_after_its_rung_is_compared_there_as_it_was(monkeypatch: Patch) -> None:
     """By two to 4 rounds: trial 0 wins at round 1, and diverges in round 3. So trial 1, the next at round 2, wins."""
-    tried = [Trial("fedproto", number, {}) for number in range(4)]
-    rows = [
-        rounds([0.9, 0.9, 0.9, 0.9], [(), (), (1,), ()]),
-        rounds([0.8, 0.8], [(), ()]),
-        rounds([0.95], [(0,)]),
-        rounds([0.1], [()]),
-    ]
-    known = listed(monkeypatch, SMALL, rows)
-    assert known.survivors(tried, 2) == tried[:2] and known.survivors(tried, 4) == tried[:1]
-    assert known.choice(tried) == tried[1]
-    assert known.lost(tried) == [tried[0], tried[2]]
+    late = rounds([0.9, 0.9, 0.9, 0.9], [(), (), (1,), ()])
+    listed, trials = tried(
+        monkeypatch, SMALL, [late, rounds([0.8, 0.8]), rounds([0.95], [(0,)]), rounds([0.1])]
+    )
+    assert listed.survivors(trials, 2) == trials[:2] and listed.survivors(trials, 4) == trials[:1]
+    assert listed.choice(trials) == trials[1]
+    assert listed.lost(trials) == [trials[0], trials[2]]
 
 
 @pytest.mark.long
-def test_a_method_that_always_diverges_is_rejected_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_process(monkeypatch)
+@pytest.mark.usefixtures("here")
+def test_a_method_that_always_diverges_is_rejected_and_named(tmp_path: Path, monkeypatch: Patch) -> None:
     asked = replace(
-        SMALL, base=BASE | {"training": {"batch_size": 8}}, rounds=1, budget=2, halving=None,
-        keys=("training.clip",), ranges=("training.clip=5,1",), seeds=(0,),
+        ONE, base=BASE | {"training": {"batch_size": 8}}, methods=SMALL.methods, rounds=1, budget=2,
+        keys=("training.clip",), ranges=("training.clip=5,1",),
     )  # fmt: skip
     before = tuning._point
 
@@ -737,13 +688,11 @@ def test_a_method_that_always_diverges_is_rejected_and_named(
     assert cells[4:] == ["no score", "–", "no score", "–"]
     assert "No choice and no final runs, because all trials lost: fedproto." in table.remarks()
     assert table.to_json()["methods"][1]["lost"] == table.rows[1].trials
-    with pytest.raises(
-        ConfigError, match=r"t has no values for fedproto.*`over=\{'method': \['standalone'\]\}`"
-    ):
+    none = r"t has no values for fedproto.*`over=\{'method': \['standalone'\]\}`"
+    with pytest.raises(ConfigError, match=none):
         hs.studies.plan("more", tuned="t", sessions_dir=tmp_path)
-    with pytest.raises(
-        ConfigError, match=r"A client diverged in every trial of fedproto, so u chooses nothing.*`ranges="
-    ):
+    nothing = r"A client diverged in every trial of fedproto, so u chooses nothing.*`ranges="
+    with pytest.raises(ConfigError, match=nothing):
         done(tmp_path / "u", replace(asked, methods=("fedproto",)))
 
 
@@ -783,13 +732,11 @@ def test_the_methods_of_a_grid_try_the_same_training_values_in_the_same_order() 
         assert {each[:2] for each in proto} == {each[:2] for each in alone}
 
 
-def test_tpe_learns_from_the_first_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tpe_learns_from_the_first_trial(monkeypatch: Patch) -> None:
     """Its own value is told with its score. A value outside of its range is not."""
-    told = []
-    before = optuna.study.Study.add_trial
-    monkeypatch.setattr(
-        optuna.study.Study, "add_trial", lambda study, trial: (told.append(trial), before(study, trial))
-    )
+    told, study = [], optuna.study.Study
+    before = study.add_trial
+    monkeypatch.setattr(study, "add_trial", lambda of, trial: (told.append(trial), before(of, trial)))
     asked = replace(SMALL, sampler="tpe", halving=None, budget=9)
     own = {"training.lr": 0.05, "method.lam": 1e6}
     proposed(asked, "fedproto", [0.7, 0.2, 0.9, 0.3, 0.4], own)
@@ -797,11 +744,9 @@ def test_tpe_learns_from_the_first_trial(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.long
-def test_searches_with_other_seeds_are_compared_by_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_process(monkeypatch)
-    asked = replace(SMALL, methods=("standalone",), rounds=1, budget=2, halving=None, keys=("training.lr",))
+@pytest.mark.usefixtures("here")
+def test_searches_with_other_seeds_are_compared_by_study(tmp_path: Path) -> None:
+    asked = replace(ONE, rounds=1, budget=2, seeds=SMALL.seeds)
     for seed in (1, 2):
         done(tmp_path / f"t{seed}", replace(asked, search_seed=seed))
     tables = [hs.tuning.tuning(f"t{seed}", tmp_path) for seed in (1, 2)]
@@ -820,9 +765,8 @@ def test_a_dry_run_lists_trials_rungs_and_cost_and_writes_nothing(tmp_path: Path
         "--sessions-dir", tmp_path, "--dry-run",
     )  # fmt: skip
     page = " ".join(call(*line).out.split())
-    assert (
-        "standalone 0 its own values" in page and "Trials of standalone: 4 to round 1, 2 to round 2" in page
-    )
+    assert "standalone 0 its own values" in page
+    assert "Trials of standalone: 4 to round 1, 2 to round 2" in page
     found = call(*line, "--json").json()
     a_round = found["trials"][0]["flops"]
     assert [each["flops"] for each in found["trials"]] == [a_round] * 4
@@ -831,32 +775,17 @@ def test_a_dry_run_lists_trials_rungs_and_cost_and_writes_nothing(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_dry_run_counts_the_rounds_that_are_left() -> None:
-    """Rungs (4, 1), (2, 2), (1, 4): trials of F a round take 4 + 2 + 2 = 8 F.
-
-    Rounds 1, 2, 1, and 0 of them leave 1 + 1 + 2 = 4 F.
-    """
-    costs = [10.0] * 4
-    assert left(SMALL, costs, [[0]] * 4) == left(SMALL, costs) == 80
-    assert left(SMALL, costs, [[1], [2], [1], [0]]) == 40
-    assert left(SMALL, costs, [[1], [4], [2], [1]]) == 0
-
-
 def test_a_dry_run_of_tpe_lists_the_trials_that_do_not_depend_on_scores(tmp_path: Path) -> None:
-    asked = replace(
-        SMALL, sampler="tpe", budget=12, methods=("standalone",), keys=("training.lr",), halving=None
-    )
+    asked = replace(ONE, sampler="tpe", budget=12, seeds=SMALL.seeds)
     found = tuning.forecast(tmp_path / "t", asked, Launch(tmp_path))
     assert (len(found.trials), found.unknown) == (5, 7)
     a_round = found.trials[0][1]
     assert found.flops == 12 * 4 * a_round + 2 * 4 * a_round
 
 
-def test_the_progress_of_a_trial_is_its_score_on_eval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_process(monkeypatch)
-    asked = replace(SMALL, methods=("standalone",), budget=1, halving=None, last=2, keys=(), seeds=(0,))
+@pytest.mark.usefixtures("here")
+def test_the_progress_of_a_trial_is_its_score_on_eval(tmp_path: Path) -> None:
+    asked = replace(ONE, budget=1, last=2)
     done(tmp_path / "t", asked)
     now = Status("standalone-t00-s100", 4, last=asked.last_at(4)).read(tmp_path / "t" / "standalone-t00-s100")
     assert now.score == search.Trials(tmp_path / "t", asked).score(Trial("standalone", 0, {}), 4)
