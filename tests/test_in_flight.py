@@ -238,33 +238,24 @@ def test_a_checkpoint_without_uplinks_in_flight_has_the_bytes_it_always_had() ->
     assert sealed == "8f2862398bc0b5fd67fc691bbf959184f213d9d999dcb5bff77e469345ac0cf6"
 
 
-# Who has trained
-
-
-def record(**sections: Any) -> Any:
-    return {"participants": [0, 1, 2], "bytes": {"per_client_up": [8, 0, 0, 0]}, **sections}
-
-
-def test_without_a_clock_participants_are_trained_that_did_not_diverge() -> None:
-    """Also those that send nothing, as in Standalone, and before records named diverged clients."""
-    assert by_client.arrived(record()) == [0, 1, 2]
-    assert by_client.arrived(record(diverged=[1])) == [0, 2]
-
-
-def test_an_uplink_that_waited_without_a_clock_has_arrived_once_it_is_carried_or_dropped() -> None:
-    """Client 3 was sent off before, so it is no participant."""
-    assert by_client.arrived(record(bytes={"per_client_up": [8, 0, 0, 8]})) == [0, 1, 2, 3]
-    assert by_client.arrived(record(bytes={"per_client_up": {"3": 8}})) == [0, 1, 2, 3]
-    assert by_client.arrived(record(dropped=[3])) == [0, 1, 2, 3]
-
-
-def test_on_the_clock_clients_are_trained_whose_flight_has_ended_unless_they_left() -> None:
-    """Clients 0 and 1 are still in flight. Client 7 was sent off in an earlier round."""
+def test_clients_have_trained_that_did_not_diverge_and_whose_uplinks_arrived() -> None:
+    """Without a clock also those that send nothing, and client 3, sent off before, once it is carried or dropped. On
+    the clock, clients 0 and 1 are still in flight, and client 7 was sent off in an earlier round.
+    """
+    plain: dict[str, Any] = {"participants": [0, 1, 2], "bytes": {"per_client_up": [8, 0, 0, 0]}}
     fates = {2: "lost", 3: "used", 4: "late", 5: "stale", 7: "dropped"}
     flights = [{"client": client, "fate": fate} for client, fate in fates.items()]
-    clocked = record(participants=[0, 1, 2, 3, 4, 5, 6], diverged=[6], time={"flights": flights})
-    assert by_client.arrived(clocked) == [3, 4, 5, 7]
-    assert by_client.trained([record(diverged=[1, 2]), clocked]) == {0, 3, 4, 5, 7}
+    clocked = plain | {"participants": list(range(7)), "diverged": [6], "time": {"flights": flights}}
+    for record, arrived in (
+        (plain, [0, 1, 2]),
+        (plain | {"diverged": [1]}, [0, 2]),
+        (plain | {"bytes": {"per_client_up": [8, 0, 0, 8]}}, [0, 1, 2, 3]),
+        (plain | {"bytes": {"per_client_up": {"3": 8}}}, [0, 1, 2, 3]),
+        (plain | {"dropped": [3]}, [0, 1, 2, 3]),
+        (clocked, [3, 4, 5, 7]),
+    ):
+        assert by_client.arrived(record) == arrived
+    assert by_client.trained([plain | {"diverged": [1, 2]}, clocked]) == {0, 3, 4, 5, 7}
 
 
 # A state that is read back is the one that was carried on

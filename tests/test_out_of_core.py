@@ -218,15 +218,6 @@ def test_clients_begin_with_the_settings_that_were_in_force_when_their_method_be
     assert [tensors["w"].item() for tensors in restored(tmp_path / "s").clients] == kept
 
 
-@pytest.mark.long
-def test_a_fork_that_runs_rounds_again_ends_as_its_parent(tmp_path: Path) -> None:
-    settings = config("lg_fedavg", checkpoint={"keep_last": 1, "keep_best": False})
-    parent = done(tmp_path / "parent", settings)
-    simulator.fork(parent, tmp_path / "child", tmp_path, 2)
-    Session.resume(tmp_path / "child", tmp_path).run()
-    assert federations.committed(tmp_path / "child") == federations.committed(parent)
-
-
 # What is amiss
 
 

@@ -96,29 +96,6 @@ def test_a_stop_between_checkpoints_writes_one(tmp_path: Path, rounds: int) -> N
     assert federations.committed(tmp_path / "s") == alone(tmp_path, sparse)
 
 
-@pytest.mark.long
-def test_rounds_after_the_last_checkpoint_are_run_again(tmp_path: Path) -> None:
-    """As after a kill in round 6 with a checkpoint every four: round 5 has a line in the ledger and no checkpoint."""
-
-    class Killed(BaseException):
-        pass
-
-    def kill_in_round_6(event: Event) -> None:
-        if getattr(event, "round", None) == 6:
-            raise Killed
-
-    sparse = config(checkpoint={"every": 4})
-    session = Session.create(sparse, tmp_path / "s", tmp_path)
-    with pytest.raises(Killed):
-        session.run(kill_in_round_6)
-    session.close()
-    assert len(checkpoints.SessionReader(tmp_path / "s").records()) == 5
-    resumed = Session.resume(tmp_path / "s", tmp_path)
-    assert resumed.round == 4
-    resumed.run()
-    assert federations.committed(tmp_path / "s") == alone(tmp_path, sparse)
-
-
 def test_a_finished_session_resumed_has_nothing_left_to_do(tmp_path: Path) -> None:
     before = alone(tmp_path, config())
     session = Session.resume(tmp_path / "alone", tmp_path)

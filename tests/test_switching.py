@@ -10,14 +10,13 @@ import pytest
 import torch
 
 import checkpoints
-import simulator
 from simulator import methods
 from simulator.base.errors import ConfigError
 from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.engine.builder import Built, rebuild
 from simulator.engine.client_states import State
-from simulator.engine.progress import ClientTrained, Event, RoundStarted, Switch, unobserved
+from simulator.engine.progress import ClientTrained, Event, Switch, unobserved
 from simulator.models import GROUPS
 from simulator.sessions.history import asked_for, differences, history_entry, settings_in_force
 from simulator.sessions.session import RunOutcome, Session
@@ -258,33 +257,6 @@ def test_switches_killed_and_resumed_give_the_run_left_alone(tmp_path: Path) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        ({"method": "nosuch"}, "nosuch"),
-        ({"method": "fedavg", "set": ["method.nosuch=1"]}, "unknown key"),
-        ({"method": None, "set": ["data.alpha=0.1"]}, "cannot change within a run"),
-        ({"method": "lg_fedavg", "set": []}, "nothing would change"),
-        ({"method": None, "set": ["rounds=1"]}, "no round is left for it: round 2 is done, or under way"),
-        ({"method": "heteroavg"}, "needs nested architectures"),
-    ],
-    ids=["unknown", "key", "data", "nothing", "rounds", "needs"],
-)
-def test_a_switch_that_cannot_be_is_refused_with_the_reason(
-    tmp_path: Path, arguments: dict[str, Any], why: str
-) -> None:
-    folder = tmp_path / "s"
-    operator = Operator(folder, (trained(2, 1), "switch", arguments))
-    Session.create(config(), folder, tmp_path).run(operator)
-    assert operator.answers() == [("switch", "refused", None)]
-    answer = checkpoints.answer(folder, operator.posted[0].id)
-    assert answer is not None
-    assert why in answer.message
-    assert len(checkpoints.SessionReader(folder).manifest().history) == 1
-    assert federations.committed(folder) == alone(tmp_path, config())
-
-
-@pytest.mark.long
 def test_a_stop_within_the_first_round_after_a_switch_keeps_its_clients(tmp_path: Path) -> None:
     switch = ("switch", {"method": "fedssa", "set": []})
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "s"
@@ -295,28 +267,6 @@ def test_a_stop_within_the_first_round_after_a_switch_keeps_its_clients(tmp_path
     Session.resume(folder, tmp_path).run(resumed.append)
     assert sum(isinstance(event, ClientTrained) and event.round == 2 for event in resumed) < 3
     assert federations.committed(folder) == federations.committed(undisturbed)
-
-
-@pytest.mark.long
-def test_a_finished_session_is_extended_by_more_rounds(tmp_path: Path) -> None:
-    folder = tmp_path / "s"
-    Session.create(config(), folder, tmp_path).run()
-    checkpoints.post(folder, "switch", {"method": None, "set": ["rounds=6"]})
-    session = Session.resume(folder, tmp_path)
-    assert not session.finished
-    assert session.run() == RunOutcome("finished", 6)
-    longer = Session.create(Config.read(config().to_json() | {"rounds": 6}), tmp_path / "longer", tmp_path)
-    longer.run()
-    assert federations.committed(folder) == federations.committed(tmp_path / "longer")
-
-
-@pytest.mark.long
-def test_the_observer_hears_the_rounds_of_a_new_total(tmp_path: Path) -> None:
-    folder = tmp_path / "s"
-    operator = Operator(folder, (finished(1), "switch", {"method": None, "set": ["rounds=5"]}))
-    Session.create(config(), folder, tmp_path).run(operator)
-    totals = [event.rounds for event in operator.seen if isinstance(event, RoundStarted)]
-    assert totals == [4, 5, 5, 5, 5]
 
 
 @pytest.mark.long
@@ -373,48 +323,20 @@ def switches(folder: Path) -> list[tuple[int, str]]:
     return [(entry["from_round"], entry["method"]["name"]) for entry in history]
 
 
-@pytest.fixture
-def switched_after_2(tmp_path: Path) -> Any:
-    """What a switch to FedSSA that arrives in round 2 leaves."""
-    folder = tmp_path / "in round 2"
-    operator = Operator(folder, (trained(2, 1), "switch", {"method": "fedssa", "set": []}))
-    Session.create(config(), folder, tmp_path).run(operator)
-    return federations.committed(folder)
-
-
-@pytest.mark.long
-def test_a_switch_for_a_later_round_takes_hold_after_it(tmp_path: Path, switched_after_2: Any) -> None:
-    folder = tmp_path / "s"
-    operator = Operator(folder, (trained(1, 1), "switch", later(2)))
-    Session.create(config(), folder, tmp_path).run(operator)
-    assert switches(folder) == [(1, "lg_fedavg"), (3, "fedssa")]
-    assert operator.answers() == [("switch", "applied", 3)]
-    assert federations.committed(folder) == switched_after_2
-    (event,) = [e for e in checkpoints.SessionReader(folder).events() if e["event"] == "scheduled"]
-    assert (event["at_round"], event["command"]) == (2, operator.posted[0].id)
-
-
-def test_it_is_pending_until_its_round_also_through_a_stop(tmp_path: Path, switched_after_2: Any) -> None:
-    folder = tmp_path / "s"
+def test_a_switch_for_a_later_round_is_pending_until_then_also_through_a_stop(tmp_path: Path) -> None:
+    folder, then = tmp_path / "s", tmp_path / "in round 2"
+    now = (trained(2, 1), "switch", {"method": "fedssa", "set": []})
+    Session.create(config(), then, tmp_path).run(Operator(then, now))
     operator = Operator(folder, (trained(1, 1), "switch", later(2)), (trained(1, 2), "stop", {}))
     Session.create(config(), folder, tmp_path).run(operator)
     assert [command.arguments["at_round"] for command in checkpoints.pending(folder)] == [2]
+    (event,) = [e for e in checkpoints.SessionReader(folder).events() if e["event"] == "scheduled"]
+    assert (event["at_round"], event["command"]) == (2, operator.posted[0].id)
     Session.resume(folder, tmp_path).run()
     assert checkpoints.pending(folder) == []
-    assert federations.committed(folder) == switched_after_2
-
-
-def test_a_fork_after_it_replays_it_to_the_same_bits(tmp_path: Path) -> None:
-    folder, child = tmp_path / "s", tmp_path / "child"
-    settings = config(checkpoint={"every": 4, "keep_last": 1})
-    Session.create(settings, folder, tmp_path).run(Operator(folder, (trained(1, 1), "switch", later(2))))
-    for kept in (folder / "manifests").glob("00000[23].json"):
-        kept.unlink()
-    simulator.fork(folder, child, tmp_path, 3)
-    Session.resume(child, tmp_path).run()
-    assert switches(child) == [(1, "lg_fedavg"), (3, "fedssa")]
-    (records, states), (now, then) = federations.committed(folder), federations.committed(child)
-    assert (now, then) == (records, states)
+    assert operator.answers()[0] == ("switch", "applied", 3)
+    assert switches(folder) == [(1, "lg_fedavg"), (3, "fedssa")]
+    assert federations.committed(folder) == federations.committed(then)
 
 
 def test_an_earlier_switch_that_comes_later_does_not_get_lost(tmp_path: Path) -> None:
@@ -437,26 +359,25 @@ def test_a_switch_that_an_earlier_one_makes_impossible_is_refused(tmp_path: Path
     assert answer is not None and answer.message == "the run ends with round 2, before round 3."
 
 
-def test_a_round_that_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_a_switch_that_cannot_be_is_refused_with_the_reason(tmp_path: Path) -> None:
     never = "a switch happens at the end of a round"
-    rounds: dict[object, str] = {
-        1: "round 1 is over: round 2 is done, or under way",
-        4: "no round is left for it: round 4",
-        9: "the run ends with round 4, before round 9",
-        -1: never,
-        "2": never,
-    }
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"method": "nosuch"}, "nosuch"),
+        ({"method": "fedavg", "set": ["method.nosuch=1"]}, "unknown key"),
+        ({"method": None, "set": ["data.alpha=0.1"]}, "cannot change within a run"),
+        ({"method": "lg_fedavg", "set": []}, "nothing would change"),
+        ({"method": None, "set": ["rounds=1"]}, "no round is left for it: round 2 is done, or under way"),
+        ({"method": "heteroavg"}, "needs nested architectures"),
+        (later(1), "round 1 is over: round 2 is done, or under way"),
+        (later(4), "no round is left for it: round 4"),
+        (later(9), "the run ends with round 4, before round 9"),
+        *((later(round), never) for round in (-1, "2", True)),
+    ]
     folder = tmp_path / "s"
-    asked = [(trained(2, 1), "switch", later(at_round)) for at_round in (*rounds, True)]
-    operator = Operator(folder, *asked)
+    operator = Operator(folder, *((trained(2, 1), "switch", arguments) for arguments, _ in refused))
     Session.create(config(), folder, tmp_path).run(operator)
     answers = [checkpoints.answer(folder, command.id) for command in operator.posted]
-    for answer, why in zip(answers, (*rounds.values(), never), strict=True):
+    for answer, (_, why) in zip(answers, refused, strict=True):
         assert answer is not None and answer.outcome == "refused" and why in answer.message
-
-
-def test_an_extension_may_be_asked_for_at_the_last_round(tmp_path: Path) -> None:
-    folder = tmp_path / "s"
-    operator = Operator(folder, (trained(1, 1), "switch", later(4, "fedssa", "rounds=6")))
-    assert Session.create(config(), folder, tmp_path).run(operator) == RunOutcome("finished", 6)
-    assert switches(folder) == [(1, "lg_fedavg"), (5, "fedssa")]
+    assert len(checkpoints.SessionReader(folder).manifest().history) == 1
+    assert federations.committed(folder) == alone(tmp_path, config())

@@ -30,13 +30,7 @@ def test_bytes_are_counted_per_client_direction_and_part() -> None:
         "per_client_down": [0, 36, 0],
         "by_tensor": {"down/head": 36, "up/features": 32, "up/labels": 8},
     }
-
-
-def test_parameters_are_counted_without_labels() -> None:
-    wire = Wire(1)
-    wire.down(0, {"head/weight": torch.zeros(3, 2)})
-    wire.up(0, {"features": torch.zeros(2, 4), "labels": torch.zeros(2, dtype=torch.int32)})
-    assert wire.params() == {"up": 8, "down": 6}
+    assert wire.params() == {"up": 8, "down": 9}  # without labels
 
 
 def test_totals_go_on_from_the_round_before() -> None:

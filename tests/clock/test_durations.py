@@ -33,31 +33,16 @@ def test_seconds_are_latency_bytes_over_bandwidth_and_flops_over_speed() -> None
     assert parts(DEVICE, Work(flops=300, down=20, up=10), utilization=0.5) == (0.5, 2.0, 6.0, 2.0)
 
 
-def test_jitter_multiplies_all_seconds() -> None:
-    assert jittered((0.5, 2.0, 6.0, 2.0), 2.0) == (1.0, 4.0, 12.0, 4.0)
-
-
-NO_FACTORS = [0.0, -1.0, math.nan, math.inf]
-
-
 def test_seconds_that_cannot_be_computed_are_an_error() -> None:
-    for factor in NO_FACTORS:
-        with pytest.raises(ConfigError, match=r"seconds of training on device 'board' cannot be computed"):
-            parts(DEVICE, Work(flops=300, down=20, up=10), factor)
-
-
-NO_WORK = [Work(math.nan, 0, 0), Work(-1, 0, 0), Work(0, -1, 0), Work(0, 0, -1)]
-
-
-def test_work_that_is_not_an_amount_is_an_error() -> None:
-    for work in NO_WORK:
-        with pytest.raises(ConfigError, match="cannot be computed"):
-            parts(DEVICE, work, 1.0)
-
-
-def test_a_jitter_without_bound_is_an_error() -> None:
+    work = Work(flops=300, down=20, up=10)
+    assert jittered((0.5, 2.0, 6.0, 2.0), 2.0) == (1.0, 4.0, 12.0, 4.0)
     with pytest.raises(ConfigError, match="jitter inf"):
-        jittered(parts(DEVICE, Work(1, 1, 1), 1.0), math.inf)
+        jittered(parts(DEVICE, work, 1.0), math.inf)
+    wrong = [Work(math.nan, 0, 0), Work(-1, 0, 0), Work(0, -1, 0), Work(0, 0, -1)]
+    of_factor = [(work, factor) for factor in (0.0, -1.0, math.nan, math.inf)]
+    for each, factor in [*of_factor, *((each, 1.0) for each in wrong)]:
+        with pytest.raises(ConfigError, match=r"of .* on device 'board' cannot be computed"):
+            parts(DEVICE, each, factor)
 
 
 def test_an_architecture_without_a_factor_is_an_error() -> None:
