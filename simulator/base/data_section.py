@@ -141,9 +141,7 @@ class DataConfig(Section):
 
     @property
     def finds_domains(self) -> bool:
-        """The rule of older sessions: folders that have only folders are domains, only `train` and `test` are splits,
-        and images in deeper folders and EXIF orientation are ignored.
-        """
+        """The rule of older sessions: folders of folders are domains; deeper images and EXIF are ignored."""
         return self.domains == "found"
 
     def reads(self, key: str) -> bool:

@@ -1,8 +1,4 @@
-"""A session's other JSON, and a study's points.json, as types: settings, session.json, history, events.
-
-The text under a key is its row in docs/ledger.md. Objects may have more keys than the types know: later versions add
-some.
-"""
+"""A session's other JSON, and a study's points.json, as types. Objects may have more keys: later versions add some."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -31,11 +31,7 @@ _REMEDIES = {
 
 
 def complaint_of(error: BaseException) -> str | None:
-    """The sentence for an error that another program defines and raises, such as a missing login. None for others.
-
-    htfl-sim's own requirements are no other programs: if they raise an error, htfl-sim called them wrongly. The
-    exception are their errors of networks and files.
-    """
+    """The sentence for an error of another program, as of a missing login. None for htfl-sim's requirements."""
     error = cause if isinstance(cause := getattr(error, "cause", None), BaseException) else error  # Ray's
     module = type(error).__module__.partition(".")[0]
     if module in OURS or module in sys.stdlib_module_names:

@@ -1,8 +1,4 @@
-"""Users' Python files. Each is run once, from exactly the hashed bytes, and is known by its name and SHA-256.
-
-Only files that a user names on the command line, in a configuration, or in Python are run, never files that a session
-or a study names.
-"""
+"""Users' Python files, which only a user's naming runs: once, from exactly the bytes that are hashed."""
 
 import ast
 import hashlib

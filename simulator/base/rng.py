@@ -61,11 +61,7 @@ _MAY_DRAW = TAKES_GENERATOR | _DROPOUT_DIMS.keys() | _ATTENTION.keys() | _CANNOT
 
 
 class drawing_from(TorchFunctionMode):
-    """A context in which this thread's torch functions draw from `stream`.
-
-    Draws on another device come from a stream with the same seed there. Raises TypeError for a function whose draws
-    cannot be directed, because determinism is never given up silently.
-    """
+    """A context in which this thread's torch functions draw from `stream`. Raises TypeError for those that cannot."""
 
     def __init__(self, stream: torch.Generator) -> None:
         super().__init__()

@@ -1,8 +1,4 @@
-"""The sections of a configuration: frozen, complete, and strict about keys and values.
-
-They stand on the ground, so that data, training and methods can name theirs; `config` puts them together. A section
-says which ranges of its values are worth trying when it is tuned.
-"""
+"""The sections of a configuration: frozen, complete, and strict about keys and values; and ranges for tuning."""
 
 import ast
 import functools
@@ -103,9 +99,7 @@ Limits = Mapping[str, float]
 
 
 def is_at_boundary(range: Range, value: Any, limits: Limits = MappingProxyType({})) -> bool:
-    """Whether a value lies in the outer 5 % of a range, or is the first or last of ordered choices, and the setting may
-    have a value beyond.
-    """
+    """Whether a value is in the outer 5 % of a range, or first or last of ordered choices, and may lie beyond."""
     match range:
         case Choice(options):
             numbers = [each for each in options if isinstance(each, int | float)]

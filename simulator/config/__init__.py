@@ -1,8 +1,4 @@
-"""The configuration of one run: its sections and the method's own, frozen and complete.
-
-It is read from nested mappings (a preset, a TOML file, assignments). Unknown keys are rejected with the nearest known
-key. A method's section is checked against the settings that the method declares, without torch.
-"""
+"""The configuration of one run, read from nested mappings: its sections and the method's own, without torch."""
 
 import re
 import types
@@ -325,11 +321,7 @@ OF_CLIENTS = {
 
 
 def decides_clients(key: str) -> bool:
-    """Whether a setting decides a client's data or first weights, or the model with which it is evaluated.
-
-    A client can be compared with itself in another session only if these agree. Raises KeyError for a key that is in no
-    list, so that a new one is not forgotten.
-    """
+    """Whether a setting decides a client's data, first weights, or evaluated model. Or KeyError: it is in no list."""
     return OF_CLIENTS[key] if key in OF_CLIENTS else OF_CLIENTS[key.partition(".")[0]]
 
 

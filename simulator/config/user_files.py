@@ -1,8 +1,4 @@
-"""The Python files of a user's own that a run needs: named where its settings are written, then loaded by their paths.
-
-A file is run because a user named it, on a command line, in a configuration, or from Python; never because a session or
-a study names it.
-"""
+"""The Python files that a run needs: named where its settings are written by a user, then loaded by their paths."""
 
 import importlib
 from collections.abc import Iterator, Mapping
@@ -116,9 +112,7 @@ class Names:
         return result
 
     def value(self, key: str, given: Any) -> Any:
-        """The same of the value of one dotted key. What is neither a name nor names is for the configuration to
-        refuse.
-        """
+        """The same for one dotted key. The configuration refuses what is no name."""
         if key in (GROUP, METRICS) and isinstance(given, list | tuple):
             return [self.value(key, each) for each in given]
         if not isinstance(given, str):

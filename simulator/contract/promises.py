@@ -60,12 +60,7 @@ class Subject:
         dataset: str | None = None,
         kind: Kind = "image",
     ) -> None:
-        """`settings` are the method's own. It is tested with every runner and precision, or only with these.
-
-        `dataset` is a name or path as in a configuration, of samples of that kind. Default: the digits.
-
-        Raises ConfigError if no group of tiny models meets its needs.
-        """
+        """Tested with all runners and precisions, or these, on that dataset. Raises ConfigError if no group fits."""
         self.method = methods.get(name)
         self.settings = {"name": name, **(settings or {})}
         self.runners = runners.names_within() if runner is None else [runner]

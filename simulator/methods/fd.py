@@ -134,10 +134,7 @@ class FD(Method):
         return logits if self.config.distance == "mse" else logits.softmax(1)
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        """Store the uplinks client by client. A class that no client sent this round keeps its earlier senders.
-
-        A stale uplink moves a row less far from the client's last one. A row of zeros was never sent.
-        """
+        """Store the uplinks. A class that no client sent keeps its senders. Stale ones move rows less far."""
         owner, label = self.federation.held_classes
         logits, counts = server["sent/logits"].clone(), server["sent/counts"].clone()
         senders = torch.zeros_like(owner, dtype=torch.bool)

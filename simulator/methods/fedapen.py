@@ -112,10 +112,7 @@ class FedAPEN(SmallModel):
 
     @torch.no_grad()
     def learn(self, local: LocalClient) -> None:
-        """λ ← λ − lr · ∂CE/∂λ, kept within 0 and 1, batch by batch over the held-out samples.
-
-        Both networks are fixed, in evaluation mode. So each sample passes through them once for all epochs.
-        """
+        """λ ← λ − lr · ∂CE/∂λ, kept within 0 and 1, by batches. Each sample passes the fixed networks once for all."""
         local.nets.eval()
         _, held_out = self.divided(local)
         batches = []
@@ -130,10 +127,7 @@ class FedAPEN(SmallModel):
         local.state = local.state | {"lam": lam}
 
     def divided(self, local: LocalClient) -> tuple[Tensor, Tensor]:
-        """Indices of the client's samples to train on, and of those for λ. They are the same in every round.
-
-        At least two remain to train on, also where new data have fewer than the method needs before round 1.
-        """
+        """Indices of the samples to train on (at least two remain) and of those for λ, the same in all rounds."""
         stream = self.federation.stream("adaptability", client=local.info.id, initial=False)
         shuffled = local.train[torch.randperm(len(local.train), generator=stream).to(local.train.device)]
         held_out = max(1, int(len(shuffled) * self.config.lam_share))

@@ -143,10 +143,7 @@ class FedKD(SmallModel):
 
 
 def decomposed(weights: Mapping[str, Tensor]) -> Tensors:
-    """The singular value decomposition U·diag(s)·V of every matrix and kernel, as `u/…`, `s/…`, `v/…`.
-
-    Computed on the CPU, where it is the same every time. For a matrix that is not finite, all factors are NaN.
-    """
+    """The SVD U·diag(s)·V, as `u/…`, `s/…`, `v/…`, on the CPU, which repeats it. NaN for one that is not finite."""
     factors: Tensors = {}
     for name, weight in weights.items():
         if weight.dim() < 2 or not weight.is_floating_point():
@@ -169,11 +166,7 @@ def decomposed(weights: Mapping[str, Tensor]) -> Tensors:
 
 
 def truncated(weights: Mapping[str, Tensor], factors: Mapping[str, Tensor], energy: float) -> Tensors:
-    """The tensors to send.
-
-    Of each decomposed weight, these are the fewest leading factors whose squares hold that share of the energy Σ s_i²,
-    if they have fewer numbers than the weight. Every other weight is sent unchanged.
-    """
+    """What to send: of a decomposed weight, the fewest factors with the energy if that is less; else itself."""
     payload: Tensors = {}
     for name, weight in weights.items():
         if (s := factors.get(f"s/{name}")) is not None:

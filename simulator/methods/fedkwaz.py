@@ -220,11 +220,7 @@ class FedKWAZ(Method):
         return loss
 
     def local_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
-        """Stage II: ℓ_base of both networks, and ℓ_SWAZ + ℓ_DWAZ of the students.
-
-        A teacher is constant, but with `base = "both"`. The sums over the steps are the outputs by class, before each
-        step.
-        """
+        """Stage II: ℓ_base of both networks, and ℓ_SWAZ + ℓ_DWAZ of the students. The sums are outputs by class."""
         model, proxy = nets.model, nets.network("proxy")
         (z, y), (z_proxy, y_proxy) = _outputs(model, batch.x), _outputs(proxy, batch.x)
         teacher = torch.clone if self.config.base == "both" else torch.detach

@@ -64,10 +64,7 @@ class FedNova(FedAvg):
         return Aggregated(merged, {})
 
     def norm(self, steps: int) -> float:
-        """a_k = ‖a_k‖₁, the weight of a local update of τ gradients: τ for SGD, and for Adam.
-
-        With momentum ρ, each gradient acts again in later steps: (τ − ρ(1 − ρ^τ)/(1 − ρ))/(1 − ρ).
-        """
+        """a_k = ‖a_k‖₁ of τ gradients: (τ − ρ(1 − ρ^τ)/(1 − ρ))/(1 − ρ) with momentum ρ, and τ without, or for Adam."""
         rho = self.federation.training.momentum
         return (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
 

@@ -107,10 +107,7 @@ class HeteroFL(Method):
         return [Phase("model", self.loss, state=local.state)]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """Cross-entropy, with logits of classes that the client lacks set to 0 (§3).
-
-        Without BatchNorm, every layer but the head computes (W/r)x + b/r instead of Wx + b.
-        """
+        """Cross-entropy, with logits of lacking classes 0 (§3). Without BatchNorm, layers compute (W/r)x + b/r."""
         model = nets.model
         scales = self.config.scaler and self.config.scale_layers and model.rate != 1 and not norms(model)
         divided = [name for name in of_layers(model) if not name.startswith("head.")] if scales else []

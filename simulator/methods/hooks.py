@@ -105,10 +105,7 @@ class Hooks:
             return checks.phases(self.method.phases(local), local.nets, local.state)
 
     def uplink(self, local: LocalClient, before: Mapping[str, Tensor]) -> tuple[Tensors, Tensors]:
-        """The participant's payload to the server, and its kept tensors: those of `before`, with new values.
-
-        Both may contain numbers that are not finite. The client has then diverged, which is no fault of the method.
-        """
+        """The payload, and the kept tensors, those of `before`. Both may be not finite: then the client diverged."""
         with self._calling_on("uplink", local):
             payload = checks.payload(self.method.uplink(local))
             return payload, checks.state(local.tensors(), before)

@@ -35,11 +35,7 @@ def sums_by_class(name: str, values: Tensor, y: Tensor, classes: int) -> Tensors
 def collected_means(
     local: LocalClient, name: str, complete: bool, of: Callable[[Network, Tensor], Tensor] = Network.features
 ) -> tuple[Tensor, Tensor]:
-    """The collected `sums_by_class` as means [|S_k|, D] of the client's classes, and these labels, int32.
-
-    Unless `complete`, a class may be in none of the batches. It then has the mean of the trained networks, `of` which
-    `class_means` computes it.
-    """
+    """The collected sums as means [|S_k|, D], and labels, int32. Unless `complete`, unseen classes: `class_means`."""
     labels = torch.tensor(local.info.classes, device=local.federation.device)
     sums, samples = local.collected[name][labels], local.collected["samples"][labels, None]
     means = sums / samples

@@ -61,10 +61,7 @@ class MOON(FedAvg):
         return [Phase("model", self.loss)]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """CE + μ·ℓ_con, ℓ_con = −log(e^{sim(z, z_glob)/τ} / (e^{sim(z, z_glob)/τ} + e^{sim(z, z_prev)/τ})) (eq. 3).
-
-        With the exponents a and b, this is log(1 + e^{b − a}).
-        """
+        """CE + μ·ℓ_con, ℓ_con = log(1 + e^{b − a}), a = sim(z, z_glob)/τ, b = sim(z, z_prev)/τ (eq. 3)."""
         z = nets.model.features(batch.x)
         with torch.no_grad():  # both are frozen
             latest, previous = (nets.network(name).features(batch.x) for name in ("global", "previous"))

@@ -62,11 +62,7 @@ def trained(records: Iterable[Record]) -> frozenset[int]:
 
 
 def standing(records: Iterable[Record], before: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-    """What is known of every client after these records, which follow `before`, the same after those before them.
-
-    The sections `accuracy` and `evaluation` of the last record, in which `per_client` is every figure by client that
-    was measured so far: {client: figure}. None where nothing was recorded yet.
-    """
+    """The last record's `accuracy` and `evaluation`, with every figure by client that was measured so far, or None."""
     known = None if before is None else dict(before)
     for record in records:
         last = known or {}

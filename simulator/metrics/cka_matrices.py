@@ -52,10 +52,7 @@ _COLUMNS = 8192
 
 
 def probe(data: FederatedData, seed: int, images: int = PROBE) -> Tensor:
-    """Indices of the probe, ascending: so many of all clients' test samples, the same in every round of a run.
-
-    Where there are fewer, all of them. Raises DataError when they are too few for CKA.
-    """
+    """Indices of so many of all clients' test samples, ascending, the same in a run. Raises DataError for too few."""
     test: Tensor = data.as_client(torch.cat([client.test for client in data.clients]), 0).unique()
     if len(test) < FEWEST_IMAGES:
         raise DataError(
@@ -164,11 +161,7 @@ def room(layers: Layers) -> int:
 
 
 def drawn(clients: Collection[int], federation: Federation, seed: int, most: int = SAMPLED) -> list[int]:
-    """The clients whose models are compared, ascending: of a federation of more than `most`, at most so many.
-
-    They are the first of one order of all clients, drawn once for a run, so that a client that takes part later changes
-    little.
-    """
+    """At most so many of the clients, ascending: the first of one order for a run, so that new ones change little."""
     if len(federation.clients) <= most:
         return sorted(clients)
     order = rng.numpy_stream(seed, "cka/clients").permutation(len(federation.clients)).tolist()
@@ -247,11 +240,7 @@ def _rounded(value: float) -> float | None:
 
 
 def centred_gram(x: Tensor, debiased: bool = False) -> Tensor:
-    """The centred Gram matrix of a layer's outputs x [n, …], scaled to norm 1: [n²], float32.
-
-    The inner product of two such is their CKA, that of one with itself 1. All NaN where CKA is 0/0: for outputs that
-    are the same for every sample, or not finite.
-    """
+    """A layer's centred Gram matrix [n²] of outputs x [n, …], of norm 1. All NaN for equal or not finite outputs."""
     x = x.flatten(1).to(torch.float32)
     x = x / torch.linalg.vector_norm(x)
     # Centring the features centres their Gram matrix; done afterwards, it would subtract large numbers from each other.

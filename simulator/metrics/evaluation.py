@@ -1,9 +1,4 @@
-"""The metrics in a round's ledger record: accuracy, training, and the held-out parts of clients' data.
-
-A record's `evaluation` has accuracy, loss, and macro-F1 for each measured part: the mean, the mean weighted by the
-part's samples, and the value of each client. It can also have counts by class. Select models on `eval`, and report
-`test`.
-"""
+"""The metrics in a round's ledger record: accuracy, training, and the held-out parts of clients' data."""
 
 import math
 import statistics

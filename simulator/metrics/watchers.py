@@ -1,8 +1,4 @@
-"""Watchers: each looks at the records of a run in turn and tells what needs attention.
-
-What they notice follows from the records alone, so a run that is resumed notices the same. Each tells something once,
-when it begins. After it has ended, it can be told again.
-"""
+"""Watchers, which follow records alone. Each tells once what needs attention, and again after it has ended."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any

@@ -207,10 +207,7 @@ class Federation:
     def stream(
         self, purpose: str, round: int = 0, client: int = rng.EVERYONE, *, initial: bool | None = None
     ) -> torch.Generator:
-        """A keyed stream of draws on the CPU, so results do not depend on the device.
-
-        `initial` draws follow from seed.init, others from seed.training. Default: those of round 0 are initial.
-        """
+        """A keyed stream on the CPU. `initial` draws, by default those of round 0, follow from seed.init."""
         initial = round == 0 if initial is None else initial
         return rng.torch_stream(self.seed_of_draws(initial=initial), purpose, round, client)
 

@@ -68,10 +68,7 @@ class CNN(Network):
 
 
 class FourLayerCNN(Network):
-    """conv 5×5 32 → ReLU → maxpool 2 → conv 5×5 64 → ReLU → maxpool 2 → FC1 512 → ReLU → FC2 C (McMahan et al. 2017).
-
-    No padding, as in the CNNs above; K = 512 is the width that FedL2G §4.1 gives every model.
-    """
+    """conv 5×5 32 → ReLU → maxpool 2 → conv 5×5 64 → ReLU → maxpool 2 → FC1 512 → ReLU → FC2 C (McMahan 2017)."""
 
     layers = ("conv1", "conv2", "fc1")
 

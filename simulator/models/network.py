@@ -158,10 +158,7 @@ class Pooled(Network):
 
 
 def with_width(network: Network, width: int | None, name: str) -> Network:
-    """The network with features of that width and a new head, or the same one if it has them already.
-
-    Draws the head's initial weights. Raises ConfigError for a head of an unknown kind. `name` is the model's.
-    """
+    """The network with features of that width and a new, drawn head. Raises ConfigError for unknown heads."""
     head = network.head
     if width is None or network.num_features == width:
         return network

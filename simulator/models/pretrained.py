@@ -1,8 +1,4 @@
-"""Published weights for an architecture, from a user's safetensors file or folder, or from timm's hub.
-
-Only safetensors are read, because other formats can run code. The head keeps its drawn weights, because it has other
-classes.
-"""
+"""Published weights of all but the head, from a user's safetensors (others can run code), or from timm's hub."""
 
 from functools import cache
 from pathlib import Path

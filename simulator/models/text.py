@@ -152,10 +152,7 @@ class TextLR(Network):
 
 
 class RecurrentText(Network):
-    """embeddings → layers of LSTM or GRU with dropout between → the state after the last token → dropout → head C.
-
-    With `relu`, the last state passes a ReLU. Representation `state<i>` is the last state of layer i.
-    """
+    """embeddings → LSTM or GRU layers (`state<i>`), dropout between → last token's state → ReLU → dropout → head C."""
 
     def __init__(
         self,

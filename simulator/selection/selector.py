@@ -52,11 +52,7 @@ class Selector:
         attempt: int = 0,
         stays: Stays = lambda client: math.inf,
     ) -> tuple[int, ...]:
-        """So many of the free clients, without replacement, ascending. All of them if there are no more.
-
-        attempt: the number of selections before in the same round. A selection depends on the seed, the round, the
-        attempt, the free clients, and their past.
-        """
+        """So many of the free clients, ascending, or all. attempt: number of selections before in the same round."""
         if number >= len(free):
             return tuple(free)
         kind = "participants" if self._strategy is None else "selection"

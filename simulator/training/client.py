@@ -150,11 +150,7 @@ class LocalClient(Trainer):
     def class_means(
         self, of: Callable[[Network, Tensor], Tensor] = Network.features
     ) -> tuple[Tensor, Tensor]:
-        """The mean of a network's outputs over each class's training samples, in evaluation mode.
-
-        `of` maps the model and samples to [B, D]; by default, to the features. Returns means [|S_k|, D] and their
-        labels [|S_k|], int32, ascending.
-        """
+        """Means [|S_k|, D] of outputs `of` a network over each class's samples, and labels, int32, ascending."""
         self.nets.eval()
         labels = torch.tensor(self.info.classes, device=self.train.device)
         sums, counts = [], []

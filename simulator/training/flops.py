@@ -1,8 +1,4 @@
-"""Floating-point operations, by the formulas of torch's own counter.
-
-`torch.utils.flop_counter.FlopCounterMode` hooks every module of the process, so it cannot run while other threads
-train. This mode reads its table of formulas and sees one thread only.
-"""
+"""Floating-point operations of one thread, by the formulas of torch's own counter, which hooks the whole process."""
 
 import contextlib
 from collections.abc import Hashable, Iterator

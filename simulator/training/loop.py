@@ -57,11 +57,7 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
 
 
 class _PlainStep:
-    """A step of a phase, from a batch to updated weights, as single calls of torch.
-
-    It contains everything a step does, and reads no value. So another implementation, such as a captured graph that is
-    replayed, can replace it.
-    """
+    """A step of a phase, from a batch to updated weights. It reads no value, as a captured graph could replace it."""
 
     def __init__(self, trainer: Trainer, phase: Phase) -> None:
         settings = trainer.federation.training

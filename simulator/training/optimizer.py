@@ -1,8 +1,4 @@
-"""The optimizers of a phase, and their moments as named tensors if a method keeps them between rounds.
-
-The update rules are torch's own functions. Its classes around them load the compiler when the first one is made,
-which took a third of a run's start. They also read every parameter's settings again in each step.
-"""
+"""The optimizers of a phase: torch's own rules, without its classes around them, which load the compiler."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -49,11 +45,7 @@ class Optimizer(ABC):
 
 
 class PlainSGD(Optimizer):
-    """w ← w − ηg, rounded after the product and after the difference.
-
-    torch's own version rounds once or twice, depending on the processor. FedGH's server has used this rule from its
-    first version, and its sessions keep their bits.
-    """
+    """w ← w − ηg, rounded after each operation on every processor, unlike torch's. FedGH's sessions keep their bits."""
 
     def _move(self, weights: list[Tensor], gradients: list[Tensor]) -> None:
         torch._foreach_sub_(weights, torch._foreach_mul(gradients, self.lr))
