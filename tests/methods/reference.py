@@ -7,6 +7,7 @@ operations, and one whose numbers can be followed by hand.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import torch
@@ -132,6 +133,15 @@ class Rounds:
             for _ in range(rounds):
                 self.end = self.parts.engine.round(self.end, unobserved)
         self.data = [samples(self.parts, client) for client in range(len(self.begun))]
+
+    @classmethod
+    def of(cls, name: str, rounds: int, lr: float, **sections: Any) -> "Rounds":
+        """Rounds in which three clients take part, of tiny CNNs unless said, each for two epochs in batches of 16."""
+        everybody = {"clients": 3, "participation": 1.0, "group": "tiny_cnn"} | sections.pop("federation", {})
+        return cls(
+            federations.config(name, federation=everybody, training={"epochs": 2, "lr": lr}, **sections),
+            rounds,
+        )
 
     def of_clients(self, name: str) -> list[Weights]:
         """A part of each client's first state, to be trained."""

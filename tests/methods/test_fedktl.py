@@ -179,13 +179,7 @@ def test_two_whole_rounds_equal_the_reference() -> None:
     """
     mu, lam, margin, scale, lr, server_lr = 2.0, 0.5, 0.3, 4.0, 0.1, 0.02
     options = {"mu": mu, "lam": lam, "margin": margin, "scale": scale, "server_lr": server_lr}
-    config = federations.config(
-        "fedktl",
-        method=options | {"server_epochs": 3, "server_batch": 4},
-        federation={"clients": 3, "participation": 1.0, "group": "tiny_cnn"},
-        training={"epochs": 2, "lr": lr},
-    )
-    ran = reference.Rounds(config, 2)
+    ran = reference.Rounds.of("fedktl", 2, lr, method=options | {"server_epochs": 3, "server_batch": 4})
     generator = Generator(ran.parts.method.design()).double()
     generator.load_state_dict(part(ran.server, "generator"))
     models, frame = ran.of_clients("model"), ran.begun[0]["etf"]

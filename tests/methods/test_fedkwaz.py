@@ -290,13 +290,7 @@ def test_a_class_of_which_a_short_stage_had_no_sample_has_the_mean_of_the_traine
 def test_two_whole_rounds_equal_the_reference() -> None:
     """Three clients of two classes each, before the first search for zones. What is drawn is mixed as above."""
     tau, lr = 2.0, 0.05
-    config = federations.config(
-        "fedkwaz",
-        method={"tau": tau},
-        federation={"clients": 3, "participation": 1.0, "group": "tiny_cnn"},
-        training={"epochs": 2, "lr": lr},
-    )
-    ran = reference.Rounds(config, 2)
+    ran = reference.Rounds.of("fedkwaz", 2, lr, method={"tau": tau})
     networks = [ran.of_clients("model"), ran.of_clients("proxy")]
     features_of = {name: part(ran.server, "features")[name] for name in ("model", "proxy")}
     logits_of = {name: part(ran.server, "logits")[name] for name in ("model", "proxy")}

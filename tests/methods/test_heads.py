@@ -420,13 +420,8 @@ def test_three_whole_rounds_equal_the_reference() -> None:
     """Three clients of two classes each; in the first round there is no generator yet."""
     lr, server_lr, alpha, beta, decay, eta = 0.1, 0.01, 2.0, 0.5, 0.5, 0.3
     options = {"alpha": alpha, "beta": beta, "decay": decay, "diversity": eta, "noise_width": 3, "hidden": 5}
-    config = federations.config(
-        "fedgen",
-        method=options | {"server_steps": 4, "server_batch": 6, "server_lr": server_lr},
-        federation={"clients": 3, "participation": 1.0, "group": "tiny_cnn"},
-        training={"epochs": 2, "lr": lr},
-    )
-    ran = reference.Rounds(config, 3)
+    options |= {"server_steps": 4, "server_batch": 6, "server_lr": server_lr}
+    ran = reference.Rounds.of("fedgen", 3, lr, method=options)
     models, head, initial = ran.of_clients("model"), part(ran.server, "head"), part(ran.server, "generator")
     counts = torch.stack([torch.bincount(y, minlength=4).double() for _, y in ran.data]).sum(0)
     p = counts / counts.sum()

@@ -270,13 +270,8 @@ def made(p: Tensors) -> Tensor:
 def test_two_whole_rounds_equal_the_reference() -> None:
     """Three clients, two epochs of batches of 16; the server takes 5 passes over six means, four at a time."""
     lam, lr, server_lr = 2.0, 0.05, 0.02
-    config = federations.config(
-        "fedtgp",
-        method={"lam": lam, "server_epochs": 5, "server_batch": 4, "server_lr": server_lr},
-        federation={"clients": 3, "participation": 1.0, "group": "tiny_cnn"},
-        training={"epochs": 2, "lr": lr},
-    )
-    ran = reference.Rounds(config, 2)
+    options = {"lam": lam, "server_epochs": 5, "server_batch": 4, "server_lr": server_lr}
+    ran = reference.Rounds.of("fedtgp", 2, lr, method=options)
     models, p = ran.of_clients("model"), reference.leaves(part(ran.server, "prototypes"))
     for t in (1, 2):
         guide, pairs = made(p).detach(), []

@@ -64,13 +64,7 @@ def sigma(x: float) -> float:
 
 def assert_as_reference(name: str, shared: str, own: tuple[str, ...], train: Train, **options: Any) -> Rounds:
     """Two rounds of clients of 8, 4, and 8 features. The small network has 4."""
-    config = federations.config(
-        name,
-        method=options,
-        federation={"clients": 3, "participation": 1.0, "group": [WIDE, HALF]},
-        training={"epochs": 2, "lr": LR},
-    )
-    ran = Rounds(config, 2)
+    ran = Rounds.of(name, 2, LR, method=options, federation={"group": [WIDE, HALF]})
     networks, now = {each: ran.of_clients(each) for each in own}, part(ran.server, shared)
     for t in (1, 2):
         received, copies = now, [reference.leaves(now) for _ in ran.data]

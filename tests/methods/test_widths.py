@@ -407,13 +407,7 @@ def test_sizes_that_are_no_shares_are_refused() -> None:
 def test_two_whole_rounds_equal_the_reference() -> None:
     """Clients that hold everything, a half and a tenth of tiny_cnn's weights, in batches of 16."""
     sizes, lr = (1.0, 0.5, 0.1), 0.1
-    config = federations.config(
-        "fiarse",
-        method={"sizes": sizes},
-        federation={"clients": 3, "participation": 1.0, "group": "tiny_cnn"},
-        training={"epochs": 2, "lr": lr},
-    )
-    ran = reference.Rounds(config, 2)
+    ran = reference.Rounds.of("fiarse", 2, lr, method={"sizes": sizes})
     whole = part(ran.server, "tiny_cnn")
     names = list(whole)
     left = 0
