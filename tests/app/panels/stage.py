@@ -18,7 +18,7 @@ from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
 from tui.app.panels.sessions import UNREAD, SessionList
 from tui.app.terminal import use_scroll_bars
-from tui.app.view import ClientPinned, ClientSelected, SessionMarked, SessionOpened, View, Wanted
+from tui.app.view import ClientSelected, View
 
 
 def read(folder: Path) -> SessionData:
@@ -69,20 +69,13 @@ class Stage(App[None]):
     def on_mount(self) -> None:
         self.panel.show(self.view)
 
-    def on_client_pinned(self, message: ClientPinned) -> None:
-        self.posted.append(message)
-
     def on_client_selected(self, message: ClientSelected) -> None:
         self.selected.append(message.client)
 
-    def on_wanted(self, message: Wanted) -> None:
+    def keep(self, message: Message) -> None:
         self.posted.append(message)
 
-    def on_session_marked(self, message: SessionMarked) -> None:
-        self.posted.append(message)
-
-    def on_session_opened(self, message: SessionOpened) -> None:
-        self.posted.append(message)
+    on_client_pinned = on_wanted = on_session_marked = on_session_opened = keep
 
     def text(self) -> str:
         """The screen's characters, line by line, without the spaces at their ends."""
@@ -95,30 +88,47 @@ Act = Callable[[Pilot[None], Any], Awaitable[None]]
 
 
 def on_stage(
-    panel: str, view: View, act: Act | None = None, *, size: Size = (120, 40), glyphs: Glyphs = "braille"
-) -> tuple[Stage, str]:
-    """Show a panel on a screen of `size`, let `act` do something, and return the app and what was shown last."""
+    panel: str,
+    view: View,
+    act: Act | Sequence[str] = (),
+    *,
+    size: Size = (120, 40),
+    glyphs: Glyphs = "braille",
+) -> tuple[Any, str]:
+    """Show a panel on a screen of `size`, let `act` do something, and return the app and what was shown last.
+
+    act: a function, or steps as for `doing`.
+    """
+    acts = doing(*act) if isinstance(act, Sequence) else act
     app = Stage(PANELS[panel](panel), view, glyphs)
 
     async def run() -> str:
         async with app.run_test(size=(size[0], size[1] - FRAME_ROWS)) as pilot:
             await settle(pilot, app.panel)
-            if act is not None:
-                await act(pilot, app.panel)
-                await settle(pilot, app.panel)
+            await acts(pilot, app.panel)
+            await settle(pilot, app.panel)
             return app.text()
 
     return app, asyncio.run(run())
 
 
-def doing(*actions: str) -> Act:
-    """Call these actions of the panel one after the other."""
+def words(panel: str, view: View, *steps: str, **options: Any) -> str:
+    """What a panel shows after these steps, with single spaces and without line breaks."""
+    return " ".join(on_stage(panel, view, steps, **options)[1].split())
+
+
+def doing(*steps: str, each: Callable[[Any], object] = lambda panel: None) -> Act:
+    """Call actions of the panel by name, or press keys, one after the other. each: called with the panel after each."""
 
     async def act(pilot: Pilot[None], panel: Any) -> None:
-        for action in actions:
-            getattr(panel, f"action_{action}")()
+        for step in steps:
+            if action := getattr(panel, f"action_{step}", None):
+                action()
+            else:
+                await pilot.press(step)
             await pilot.pause()
             await pilot.pause()
+            each(panel)
 
     return act
 

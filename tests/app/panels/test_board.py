@@ -91,52 +91,36 @@ def test_a_study_is_a_board_of_settings_by_seed(home: Path) -> None:
 
 
 @pytest.mark.long
-def test_left_and_right_move_to_other_seeds_and_enter_opens_the_session(home: Path) -> None:
+def test_keys_move_over_seeds_and_open_a_session_that_has_begun_and_a_damaged_one_says_why(
+    home: Path,
+) -> None:
     async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
         await pilot.press("down", "down", "right", "enter")
-
-    app, text = shown(home, act, size=NARROW)
-    assert [each.folder for each in app.posted if isinstance(each, SessionOpened)] == [
-        home / "t" / "fedgh-s1"
-    ]
-    assert "fedgh-s1: stopped, round 3 of 6" in text
-
-
-@pytest.mark.long
-def test_a_point_that_has_not_begun_opens_nothing_and_a_damaged_one_says_why(home: Path) -> None:
-    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
-        await pilot.press("down", "right", "right", "enter")
+        assert "fedgh-s1: stopped, round 3 of 6" in pilot.app.text()  # type: ignore[attr-defined]
+        await pilot.press("up", "right", "enter")
         assert "This point has not begun" in [*pilot.app._notifications][-1].message
         await pilot.press("down")
 
     app, text = shown(home, act, size=MIDDLE)
-    assert not app.posted
+    assert app.posted == [SessionOpened(home / "t" / "fedgh-s1")]
     assert "fedgh-s2: damaged" in text and "damaged  " in text and "ledger.jsonl" in text
 
 
 @pytest.mark.long
-def test_escape_returns_to_the_list_with_the_cursor_on_the_study(home: Path) -> None:
-    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
-        assert panel.place == "board" and [each.name for each in panel.steered()] == ["t"]
-        assert panel.back() and not panel.back()
-
-    app, text = shown(home, act, size=NARROW)
-    assert app.panel.place == "sessions" and app.panel._list.folder == home / "t"
-    assert "├─ " in text and "1 study in sessions" in text
-
-
-@pytest.mark.long
-def test_left_and_right_fold_and_unfold_a_study_in_the_list(home: Path) -> None:
+def test_escape_returns_to_the_list_with_the_cursor_on_the_study_which_folds(home: Path) -> None:
     folded = []
 
     async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
-        panel.back()
+        assert panel.place == "board" and [each.name for each in panel.steered()] == ["t"]
+        assert panel.back() and not panel.back()
         await pilot.pause()
         for key in ("left", "left", "right"):
             await pilot.press(key)
             folded.append(len(panel._list.rows))
 
-    shown(home, act)
+    app, text = shown(home, act, size=NARROW)
+    assert app.panel.place == "sessions" and app.panel._list.folder == home / "t"
+    assert "├─ " in text and "1 study in sessions" in text
     assert folded == [1, 1, 9]
 
 
@@ -156,6 +140,10 @@ def test_of_one_seed_it_says_that_there_is_no_interval(tmp_path: Path) -> None:
 def test_a_published_value_that_is_not_comparable_says_so(home: Path) -> None:
     async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
         await pilot.press("down")
+        columns, rows = panel.table(panel._view)  # type: ignore[arg-type]
+        assert columns[:6] == ["setting", "point", "state", "round", "rounds", "accuracy"]
+        assert [row[1] for row in rows][-2:] == ["fedgh-s1", "fedgh-s2"]
+        assert {len(row) for row in rows} == {len(columns)}
 
     _, text = shown(home, act, size=(200, 60))
     assert "(96.66)" in text and "Δ vs standalone [95 %]" in text  # with the ends of intervals
@@ -252,17 +240,6 @@ def test_of_more_seeds_than_fit_those_near_the_cursor_are_shown(tmp_path: Path) 
     _, text = shown(tmp_path, act, size=(60, 16))
     header = next(line for line in text.splitlines() if "setting" in line)
     assert "s12" in header and "s0 " not in header and "+" in header
-
-
-@pytest.mark.long
-def test_it_is_written_as_a_table(home: Path) -> None:
-    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
-        columns, rows = panel.table(panel._view)  # type: ignore[arg-type]
-        assert columns[:6] == ["setting", "point", "state", "round", "rounds", "accuracy"]
-        assert [row[1] for row in rows][-2:] == ["fedgh-s1", "fedgh-s2"]
-        assert {len(row) for row in rows} == {len(columns)}
-
-    shown(home, act)
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO
 from simulator.studies.selection import Seeds
-from tests.app.panels.stage import measured, on_stage, read
+from tests.app.panels.stage import doing, measured, on_stage, read, words
 from tui.app.panels.compare import (
     ALONE,
     OF_CLIENTS,
@@ -70,39 +70,36 @@ def lines_of(*names: str) -> list[Seeds]:
 
 
 def test_a_line_keeps_its_key_and_colour_while_others_come_and_go() -> None:
-    places = ColorSlots()
-    assert places.of(lines_of("a", "b", "c")) == [0, 1, 2]
-    assert places.of(lines_of("c", "a")) == [2, 0]
-    assert places.of(lines_of("c", "d", "a")) == [2, 3, 0]
-    assert places.of(lines_of("b", "a")) == [1, 0]  # back, as it was
-
-
-def test_a_colour_that_all_are_out_of_is_taken_from_a_line_that_is_gone() -> None:
     places, many = ColorSlots(), [str(number) for number in range(len(OKABE_ITO))]
-    places.of(lines_of(*many))
+    for names, kept in (
+        ("abc", [0, 1, 2]),
+        ("ca", [2, 0]),
+        ("cda", [2, 3, 0]),
+        ("ba", [1, 0]),
+    ):  # back, as it was
+        assert places.of(lines_of(*names)) == kept
+    places = ColorSlots()
+    places.of(lines_of(*many))  # a color that all are out of is taken from a line that is gone
     assert places.of(lines_of(*many[:3], *many[4:], "new"))[-1] == 3
     assert places.of(lines_of(*many, "new"))[3] == len(OKABE_ITO)
 
 
 @pytest.mark.long
 def test_y_goes_through_the_measures_and_back_and_says_what_no_session_has(at_home: Path) -> None:
-    seen, texts = list[str](), list[str]()
+    seen = list[tuple[str, str]]()
 
-    async def act(pilot: Any, panel: ComparePanel) -> None:
-        for _ in (*shown_of(()), 0):
-            seen.append(str(panel._curves.border_title).removesuffix(" (y) over rounds (u)"))
-            texts.append(" ".join(pilot.app.text().split()))
-            panel.action_chart()
-            await pilot.pause()
+    def note(panel: ComparePanel) -> None:
+        said = " ".join(panel.app.text().split()).partition("None of these sessions ")[2]  # type: ignore[attr-defined]
+        seen.append((str(panel._curves.border_title).removesuffix(" (y) over rounds (u)"), said[:30]))
 
-    on_stage("compare", replace(view_of(at_home, "base"), pinned=frozenset({7, 3})), act)
+    view = replace(view_of(at_home, "base"), pinned=frozenset({7, 3}))
+    on_stage("compare", view, doing(*["chart"] * len(shown_of(())), each=note))
+    no_test = "has measured its test part. Ea"
     assert seen == [
-        "mean accuracy", "worst client", "std over clients", "training loss", "test loss", "test F1", "CKA",
-        "selected on eval", "accuracy of client 3, 7", "mean accuracy",
+        ("worst client", ""), ("std over clients", ""), ("training loss", ""), ("test loss", no_test),
+        ("test F1", no_test), ("CKA", "has measured CKA. In a running"),
+        ("selected on eval", "has an eval part to select rou"), ("accuracy of client 3, 7", ""), ("mean accuracy", ""),
     ]  # fmt: skip
-    said = [text.partition("None of these sessions ")[2][:30] for text in texts]
-    assert said == ["", "", "", "", *["has measured its test part. Ea"] * 2, "has measured CKA. In a running",
-                    "has an eval part to select rou", "", ""]  # fmt: skip
 
 
 def test_y_also_goes_through_the_losses_and_the_users_own_metrics(at_home: Path) -> None:
@@ -184,14 +181,13 @@ def test_a_fork_is_drawn_from_the_round_in_which_it_left_its_parent(at_home: Pat
 
 
 def test_what_all_names_begin_with_is_left_out_where_all_are_of_one_study() -> None:
-    def names(*sessions: str) -> list[str]:
-        lines = [Seeds(name, (SessionData(Path(name)),)) for name in sessions]
-        return [one.name for one in figure(lines, range(9)[: len(lines)], "loss", "rounds", []).series]
-
-    assert names("t3/fd-lr0.1", "t3/fedgh") == ["fd-lr0.1", "fedgh"]
-    assert names("t3/fd", "t4/fd") == ["t3/fd", "t4/fd"]
-    assert names("t3/fd", "base") == ["t3/fd", "base"]
-    assert names("base", "main") == ["base", "main"]
+    for names, shown in (
+        (("t3/fd-lr0.1", "t3/fedgh"), ["fd-lr0.1", "fedgh"]),
+        (("t3/fd", "t4/fd"), ["t3/fd", "t4/fd"]),
+        (("t3/fd", "base"), ["t3/fd", "base"]),
+        (("base", "main"), ["base", "main"]),
+    ):
+        assert [one.name for one in figure(lines_of(*names), [0, 1], "loss", "rounds", []).series] == shown
 
 
 def test_each_client_of_each_session_has_a_combination_of_colour_and_stroke_of_its_own(at_home: Path) -> None:
@@ -207,38 +203,28 @@ def test_each_client_of_each_session_has_a_combination_of_colour_and_stroke_of_i
 
 def test_keys_move_the_target_by_a_hundredth_and_cycle_the_x_axis(at_home: Path) -> None:
     view = view_of(at_home, "main", "base")
-    seen: list[object] = []
+    seen: list[tuple[float, str]] = []
 
-    async def act(pilot: object, panel: ComparePanel) -> None:
-        before = panel.target(view.compared)
-        panel.action_next()
-        panel.action_next()
-        panel.action_previous()
-        seen.append(round(panel.target(view.compared) - before, 6))
-        for _ in range(4):
-            panel.action_unit()
-            seen.append(panel._chart.figure.x_label)
+    def note(panel: ComparePanel) -> None:
+        seen.append((panel.target(view.compared), panel._chart.figure.x_label))
 
-    on_stage("compare", view, act)
-    assert seen == [0.01, "MiB", "FLOPs", "seconds", "rounds"]
-
-
-def words(text: str) -> str:
-    return " ".join(text.split())
+    on_stage("compare", view, doing("next", "next", "previous", *["unit"] * 4, each=note))
+    targets, labels = zip(*seen, strict=True)
+    assert np.diff(targets[:4]).round(6).tolist() == [0.01, -0.01, 0]
+    assert labels[3:] == ("MiB", "FLOPs", "seconds", "rounds")
 
 
 @pytest.mark.long
 def test_compare_asks_for_marks_while_fewer_than_two_sessions_are_drawn(at_home: Path) -> None:
     one, two = view_of(at_home, "main"), view_of(at_home, "main", "base")
 
-    async def mark_another(pilot: Any, panel: Any) -> None:
-        assert ALONE in words(pilot.app.text())
-        panel.show(replace(two, marked=(at_home,)))  # a study is one mark with several sessions
-
-    assert "Mark other sessions" not in words(on_stage("compare", one, mark_another)[1])
+    assert ALONE in words("compare", one)
+    assert ALONE not in words(
+        "compare", replace(two, marked=(at_home,))
+    )  # a study is one mark with several sessions
     unread = replace(one, compared=())
-    assert "None of the marked sessions has been read yet." in words(on_stage("compare", unread)[1])
-    assert "No session is marked." in words(on_stage("compare", replace(unread, marked=()))[1])
+    assert "None of the marked sessions has been read yet." in words("compare", unread)
+    assert "No session is marked." in words("compare", replace(unread, marked=()))
 
 
 @pytest.mark.long
@@ -278,10 +264,10 @@ def test_a_sentence_says_what_is_known_of_the_line_under_the_cursor_and_the_firs
         await pilot.pause()
 
     view = view_of(at_home, "main", "main-fork", "base")
-    for act, other in ((None, "2 main-fork"), (to_the_third, "3 base")):
+    for act, other in (((), "2 main-fork"), (to_the_third, "3 base")):
         app, _ = on_stage("compare", view, act)
-        said = str(app.panel._known.content)  # type: ignore[attr-defined]
+        said = str(app.panel._known.content)
         assert said.startswith(f"{other} − 1 main = −") and "at round 12, 10 of 10 clients lose, " in said
         assert "(paired t over 10 clients, 95 %: " in said
     app, _ = on_stage("compare", view_of(at_home, "main"))
-    assert not app.panel._known.display  # type: ignore[attr-defined]
+    assert not app.panel._known.display

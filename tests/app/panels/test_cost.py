@@ -10,7 +10,7 @@ import pytest
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.panels.stage import Act, on_stage, read
+from tests.app.panels.stage import Act, doing, on_stage, read
 from tui.app.panels.cost import charts, facts_of, rows, seconds
 from tui.app.view import View
 from tui.app.widgets.table import Cell
@@ -28,7 +28,7 @@ def under_way(run: SessionData, each: str = "dttwwwwww-") -> SessionData:
 
 def test_the_slowest_clients_come_first_and_stand_out(view: View) -> None:
     app, _ = on_stage("cost", view)
-    shown = [row.key for row in app.panel._table.rows]  # type: ignore[attr-defined]
+    shown = [row.key for row in app.panel._table.rows]
     assert shown[:4] == [4, 9, 8, 2]  # 0.5 s, 0.5 s, 0.4 s; 3 took no part; 0.3 s
     assert shown[-1] == 3
     by_id = {row.key: row for row in rows(view, ())}
@@ -40,15 +40,21 @@ def test_the_slowest_clients_come_first_and_stand_out(view: View) -> None:
 
 def test_the_round_s_time_is_told_by_what_it_was_for(view: View) -> None:
     facts = dict(facts_of(view))
-    assert facts["time"] == "2.50 s, 50 s in all"
-    assert facts["clients"] == "1.80 s (72.0 %)"
-    assert facts["server"] == "0.20 s (8.0 %)"
-    assert facts["evaluation"] == "0.40 s (16.0 %)"
-    assert facts["checkpoint"] == "0.10 s"
-    assert "waiting" not in facts
-    assert facts["workers"] == "2, busy 72.2 %"  # 2.6 s of clients in two times 1.8 s
-    assert facts["memory"] == "720.0 MiB"
-    assert facts["CPU cores"] == "1.8 in use"
+    assert (
+        "waiting" not in facts
+        and facts
+        | {
+            "time": "2.50 s, 50 s in all",
+            "clients": "1.80 s (72.0 %)",
+            "server": "0.20 s (8.0 %)",
+            "evaluation": "0.40 s (16.0 %)",
+            "checkpoint": "0.10 s",
+            "workers": "2, busy 72.2 %",  # 2.6 s of clients in two times 1.8 s
+            "memory": "720.0 MiB",
+            "CPU cores": "1.8 in use",
+        }
+        == facts
+    )
 
 
 def test_the_memory_of_the_process_is_a_chart_and_that_of_a_gpu_only_where_there_was_one(view: View) -> None:
@@ -85,29 +91,22 @@ def test_u_walks_through_the_charts_that_do_not_stand_there_already(view: View) 
     for size, part, choices in (((80, 24), "first", ALL), ((120, 40), "third", ALL[2:])):
         seen: list[str] = []
 
-        async def act(pilot: Any, panel: Any, part: str = part, seen: list[str] = seen) -> None:
-            for _ in range(9):
-                seen.append(panel._parts[part].border_title)
-                panel.action_unit()
-                await pilot.pause()
+        def note(panel: Any, part: str = part, seen: list[str] = seen) -> None:
+            seen.append(panel._parts[part].border_title)
 
-        on_stage("cost", view, act, size=size)
-        assert seen == (choices * 2)[:9]  # without a clock, there is no timeline
+        on_stage("cost", view, doing(*["unit"] * 9, each=note), size=size)
+        assert seen == (choices * 2)[1:10]  # without a clock, there is no timeline
 
 
 @pytest.mark.long
 def test_y_shows_the_tensors_in_place_of_the_clients_and_in_the_file_that_w_writes(view: View) -> None:
     seen: list[tuple[bool, bool, str]] = []
 
-    async def act(pilot: Any, panel: Any) -> None:
-        for _ in range(2):
-            panel.action_chart()
-            await pilot.pause()
-            columns, _ = panel.table(view)
-            by = (panel._parts[name].region.height > 0 for name in ("clients", "tensors"))
-            seen.append((*by, columns[0]))
+    def note(panel: Any) -> None:
+        by = (panel._parts[name].region.height > 0 for name in ("clients", "tensors"))
+        seen.append((*by, panel.table(view)[0][0]))
 
-    on_stage("cost", view, act)
+    on_stage("cost", view, doing("chart", "chart", each=note))
     assert seen == [(False, True, "tensor"), (True, False, "round")]
 
 
@@ -144,7 +143,7 @@ def waiting(view: View, **seconds: float) -> View:
 def test_a_pause_is_in_the_title_and_leaves_the_axis_to_work(view: View) -> None:
     for size, place in (((80, 24), "first"), ((120, 40), "second")):
         app, text = on_stage("cost", waiting(view, r5=60.0), to("seconds per round"), size=size)
-        drawn = app.panel._charts[place].figure  # type: ignore[attr-defined]
+        drawn = app.panel._charts[place].figure
         assert [line.name for line in drawn.series] == ["clients", "server", "evaluation", "checkpoint"]
         assert drawn.y_range == (0.0, pytest.approx(1.8 * 1.05))  # 2.0 s of training less 0.2 s of the server
         assert "seconds per round; paused 60 s (r5)" in text
@@ -159,9 +158,9 @@ def test_the_memory_of_a_gpu_is_a_chart_where_there_was_one(view: View) -> None:
         record | {"timing": record["timing"] | {"gpu_memory": 2 << 30}} for record in view.run.records[:3]
     ]
     on_gpu = replace(view, run=replace(view.run, ledger=Ledger.of(records)))
-
-    app, _ = on_stage("cost", on_gpu, to("peak GPU memory of tensors"))
-    (line,) = app.panel._charts["third"].figure.series  # type: ignore[attr-defined]
+    (line,) = (
+        on_stage("cost", on_gpu, to("peak GPU memory of tensors"))[0].panel._charts["third"].figure.series
+    )
     assert (line.name, line.y.tolist()) == ("GPU memory", [2.0, 2.0, 2.0])
     assert dict(facts_of(on_gpu))["GPU"] == "2.0 GiB"
 
@@ -176,14 +175,11 @@ def told(view: View, **metrics: float) -> View:
 def test_the_method_s_figures_are_charts_to_step_through(view: View) -> None:
     seen: list[tuple[str, float]] = []
 
-    async def act(pilot: Any, panel: Any) -> None:
-        for _ in range(3):
-            panel.action_next()
-            await pilot.pause()
-            (line,) = panel._charts["third"].figure.series
-            seen.append((line.name, float(np.max(line.y))))
+    def note(panel: Any) -> None:
+        (line,) = panel._charts["third"].figure.series
+        seen.append((line.name, float(np.max(line.y))))
 
-    on_stage("cost", told(view, server_loss=0.5, spread=3), act)
+    on_stage("cost", told(view, server_loss=0.5, spread=3), doing(*["next"] * 3, each=note))
     assert seen == [("server_loss", 0.5), ("spread", 3.0), ("server_loss", 0.5)]
 
 
@@ -193,9 +189,9 @@ def test_what_an_earlier_version_did_not_record_is_said_to_be_missing(view: View
     old = Ledger.of([sessions.record(round, 10, timing=timing) for round in (1, 2)])
     memory = to("peak memory of the process")
     app, _ = on_stage("cost", replace(view, run=replace(view.run, ledger=old)), memory)
-    machine = app.panel._parts["third"]  # type: ignore[attr-defined]
+    machine = app.panel._parts["third"]
     assert machine._said == "No memory was recorded in these rounds."
-    drawn = app.panel._charts["second"].figure.series  # type: ignore[attr-defined]
+    drawn = app.panel._charts["second"].figure.series
     assert [line.name for line in drawn] == ["clients", "evaluation", "checkpoint"]
 
 
@@ -206,7 +202,7 @@ def test_in_round_1_the_clients_are_there_and_say_where_they_are(at_home: Path) 
     view = View(replace(begun, state="running", progress=progress), sessions_dir=at_home / "none")
     for panel in ("live", "clients", "cost"):
         app, text = on_stage(panel, view)
-        table = app.panel._table  # type: ignore[attr-defined]
+        table = app.panel._table
         words = ["".join({"waiting", "training", "done"} & set(map(said, row.cells))) for row in table.rows]
         assert sorted(words) == ["", "done", "training", "training", *["waiting"] * 6], panel
         assert "training" in text

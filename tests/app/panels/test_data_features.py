@@ -28,10 +28,7 @@ def drawn(view: View, *rounds: int, **more: Any) -> View:
 def instead(view: View) -> str:
     """What is said in place of the picture."""
     app, _ = on_stage("data", view)
-    return str(app.panel._plane._said)  # type: ignore[attr-defined]
-
-
-ask, look = doing("embed"), doing("samples")
+    return str(app.panel._plane._said)
 
 
 @pytest.mark.long
@@ -82,15 +79,15 @@ def test_t_asks_for_the_picture_to_stop_it_or_to_try_again(view: View) -> None:
             20,
         ),
     ):
-        app, _ = on_stage("data", each, ask)
-        assert str(app.panel._plane._said).startswith(said)  # type: ignore[attr-defined]
+        app, _ = on_stage("data", each, ["embed"])
+        assert str(app.panel._plane._said).startswith(said)
         assert app.posted == [Wanted("embeddings", wanted)]
 
 
 @pytest.mark.long
 def test_a_round_whose_checkpoint_is_gone_says_what_can_be_done(view: View) -> None:
     earlier = replace(view, round=7)
-    app, _ = on_stage("data", earlier, ask)
+    app, _ = on_stage("data", earlier, ["embed"])
     said = instead(earlier)
     assert said.startswith("The checkpoint of round 7 is gone, and the models with it.")
     assert "Rounds 10, 15, 20 can be computed. Press [ or ] to go there." in said
@@ -134,15 +131,8 @@ def test_of_very_many_clients_it_says_how_many_are_drawn(view: View) -> None:
 @pytest.mark.long
 def test_points_are_named_by_class_by_client_and_of_the_client_selected_alone(view: View) -> None:
     chosen, seen = replace(drawn(view, 20), client=3), list[str]()
-
-    async def through(pilot: Any, panel: Any) -> None:
-        for _ in range(3):
-            seen.append(pilot.app.text())
-            panel.action_colours()
-            await pilot.pause()
-
-    on_stage("data", chosen, through)
-    by_class, by_client, alone = seen
+    on_stage("data", chosen, doing(*["colours"] * 3, each=lambda panel: seen.append(panel.app.text())))
+    by_client, alone, by_class = seen
     assert "[k] prototype of class k  0   1   2" in by_class and "[7]" in by_class
     assert "t-SNE after round 20, by client─" in by_client and "3 cnn4  4 cnn5" in by_client
     assert "t-SNE after round 20, client 3 by class─" in alone and "·" in alone
@@ -161,8 +151,8 @@ def test_the_file_has_the_points_or_while_there_are_none_the_partition(view: Vie
 @pytest.mark.long
 def test_where_clients_are_many_the_partition_has_the_whole_width(view: View) -> None:
     crowd = replace(view.run, config={**view.run.config, "federation": {"clients": 60, "group": "htm5"}})
-    _, narrow = on_stage("data", replace(view, run=crowd), size=(80, 24))
-    assert "10 classes" in narrow.splitlines()[0] and "t-SNE" not in narrow.splitlines()[0]
+    first = on_stage("data", replace(view, run=crowd), size=(80, 24))[1].splitlines()[0]
+    assert "10 classes" in first and "t-SNE" not in first
 
 
 # Samples of the client selected
@@ -188,14 +178,13 @@ def test_i_reads_the_samples_of_the_client_selected(view: View) -> None:
         (with_samples(view, under_way=own), "Reading the samples of client 0.", []),
         (failed, "There are no data.", [Wanted("samples", client=0)]),
     ):
-        app, text = on_stage("data", each, look)
+        app, text = on_stage("data", each, ["samples"])
         assert app.posted == posted and said in " ".join(text.split()) and "t-SNE" not in text
 
     assert "Press i to try again." in text
 
     async def then_another(pilot: Any, panel: Any) -> None:
-        await look(pilot, panel)
-        await pilot.pause()
+        await doing("samples")(pilot, panel)
         panel.show(replace(with_samples(view, 0), client=5))
 
     _, text = on_stage("data", with_samples(view, 0), then_another)
@@ -206,34 +195,26 @@ def test_i_reads_the_samples_of_the_client_selected(view: View) -> None:
 def test_the_samples_of_the_client_selected_are_beside_the_partition(view: View) -> None:
     chosen, glyphs = replace(with_samples(view, 2, 3), client=3), ("braille", "ascii")
     for size, end, used in zip(((80, 24), (200, 60)), "⏎/", glyphs, strict=True):
-        app, text = on_stage("data", chosen, look, size=size, glyphs=used)  # type: ignore[arg-type]
+        app, text = on_stage("data", chosen, ["samples"], size=size, glyphs=used)  # type: ignore[arg-type]
         assert app.posted == [] and f"a 13  to be{end}3" in text and f"to be{end}2" not in text
         assert text.isascii() or used != "ascii"
 
 
 @pytest.mark.long
 def test_the_same_key_leads_back_and_so_do_those_of_the_plane(view: View) -> None:
-    seen = list[str]()
-
-    async def there_and_back(pilot: Any, panel: Any) -> None:
-        for action in ("samples", "samples", "samples", "embed"):
-            await doing(action)(pilot, panel)
-            seen.append("t-SNE" if "t-SNE" in pilot.app.text() else "samples")
-
+    seen = list[bool]()
+    steps = ("samples", "samples", "samples", "embed")
+    there_and_back = doing(*steps, each=lambda panel: seen.append("t-SNE" in panel.app.text()))
     app, _ = on_stage("data", with_samples(view, 0), there_and_back)
-    assert seen == ["samples", "t-SNE", "samples", "t-SNE"]
+    assert seen == [False, True, False, True]
     assert app.posted == [Wanted("embeddings", 20)]
 
 
 @pytest.mark.long
 def test_the_file_has_the_samples_that_are_shown(view: View) -> None:
-    seen = []
-
-    async def write(pilot: Any, panel: Any) -> None:
-        panel.action_samples()
-        seen.append(panel.table(with_samples(view, 0)))
-
-    on_stage("data", with_samples(view, 0), write)
+    told = with_samples(view, 0)
+    seen = list[Any]()
+    on_stage("data", told, doing("samples", each=lambda panel: seen.append(panel.table(told))))
     assert seen == [(["client", "class", "train", "text"], [[0, "a", 10, "to be⏎0"]])]
     means = ClientSamples(4, "table", (), features=(FeatureMean("age", 71.0, 40.0, 1.5),))
     assert sample_table(means)[1] == [[4, "age", 71.0, 40.0, 1.5]]

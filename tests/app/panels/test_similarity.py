@@ -9,7 +9,7 @@ import pytest
 from simulator.results.analysis.ledger import least_similar
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.panels.stage import doing, on_stage, read
+from tests.app.panels.stage import doing, on_stage, read, words
 from tui.app.charts.heatmap import cell_at
 from tui.app.view import Similarities, View, session_of
 
@@ -39,10 +39,8 @@ def test_where_cka_was_not_measured_it_is_said_how_it_can_be(at_home: Path) -> N
         ),
         (replace(known, similarities=Similarities({key: "No data."})), "No data. Press c to try again."),
     ):
-        _, text = on_stage("similarity", view)
-        assert way in " ".join(text.split())
-    app, _ = on_stage("live", known)
-    assert app.panel._parts["similarity"]._said == offered  # type: ignore[attr-defined]
+        assert way in words("similarity", view)
+    assert on_stage("live", known)[0].panel._parts["similarity"]._said == offered
 
 
 @pytest.mark.long
@@ -50,9 +48,9 @@ def test_a_run_that_measures_by_default_says_that_round_1_is_the_first(at_home: 
     begun = replace(read(at_home / "begun"), state="running")
     by_default = {**begun.config, "cka": {"every": None}}
     view = View(replace(begun, config=by_default), sessions_dir=at_home)
-    assert "CKA is first measured after round 1." in on_stage("similarity", view)[1]
-    app, _ = on_stage("live", view)
-    assert app.panel._parts["similarity"]._said == "CKA is first measured after round 1."  # type: ignore[attr-defined]
+    said = "CKA is first measured after round 1."
+    assert said in on_stage("similarity", view)[1]
+    assert on_stage("live", view)[0].panel._parts["similarity"]._said == said
 
 
 @pytest.mark.long
@@ -66,7 +64,7 @@ def test_what_was_computed_from_a_checkpoint_is_shown_beside_what_the_run_measur
     computed = replace(sparse, similarities=known)
     app, text = on_stage("similarity", computed)
     assert "CKA of fc2, round 20" in text and "press c" not in text
-    assert list(app.panel._rounds.figure.series[0].x) == [5.0, 20.0]  # type: ignore[attr-defined]
+    assert list(app.panel._rounds.figure.series[0].x) == [5.0, 20.0]
     other = replace(computed, similarities=Similarities({("another session", 20): view.measured[-1]}))
     assert other.cka is not None and other.cka.round == 5
 
@@ -74,11 +72,11 @@ def test_what_was_computed_from_a_checkpoint_is_shown_beside_what_the_run_measur
 def test_a_pair_is_shown_by_name_over_rounds_and_by_depth(view: View) -> None:
     cka = view.run.ledger.measured[-1]
     one, other = least_similar(cka.matrix("fc2"))[1]
-    app, text = on_stage("similarity", view, doing("least", "least"))
+    app, text = on_stage("similarity", view, ["least", "least"])
     names = " × ".join(f"{client} {view.run.models[client]}" for client in (one, other))
     assert f"{names}: {cka.matrix('fc2')[one, other]:.3f} of fc2" in text
     assert f"{names}, by depth, read at fc2" in text
-    pair = app.panel._rounds.figure.series[0]  # type: ignore[attr-defined]
+    pair = app.panel._rounds.figure.series[0]
     assert list(pair.y) == [each.matrix("fc2")[one, other] for each in view.run.ledger.measured]
     assert app.selected[-1] == one
 
@@ -90,18 +88,18 @@ def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(vie
     seen = []
 
     async def act(pilot: Any, panel: Any) -> None:
-        async def least() -> None:
-            await doing("least")(pilot, panel)
-            seen.append(panel._map.cursor)
-
         panel._map.put_cursor(*pairs[5])
-        for _ in range(3):
-            await least()
-        panel._map.action_move(1, 0)
-        for _ in range(2):
-            await least()
-        await doing("previous", "previous")(pilot, panel)
-        await least()
+        for steps in (
+            ["least"],
+            ["least"],
+            ["least"],
+            ["down", "least"],
+            ["least"],
+            ["previous", "previous", "least"],
+        ):
+            panel._map.focus()
+            await doing(*steps)(pilot, panel)
+            seen.append(panel._map.cursor)
 
     on_stage("similarity", view, act)
     assert seen == [*pairs[:3], *pairs[:2], shallow[0]]
@@ -130,14 +128,12 @@ def test_by_depth_is_read_at_the_layer_chosen(view: View) -> None:
 
 @pytest.mark.long
 def test_the_scale_can_be_fitted_to_the_pairs_and_says_so(view: View) -> None:
-    async def cluster(pilot: Any, panel: Any) -> None:
-        panel.action_sort()
-        assert "similar clients adjacent" in panel._matrix.border_title
-        panel.action_sort()
-
-    _, text = on_stage("similarity", view, cluster)
+    titles: list[str] = []
+    sort = doing("sort", "sort", each=lambda panel: titles.append(panel._matrix.border_title))
+    _, text = on_stage("similarity", view, sort)
+    assert ["similar clients adjacent" in title for title in titles] == [True, False]
     assert "round 20: 0.490, scale 0–1─" in text and "mean 0.490" in text
-    _, text = on_stage("similarity", view, doing("scale"))
+    _, text = on_stage("similarity", view, ["scale"])
     assert "round 20: 0.490, scale fitted: 0.132–0.799─" in text
     assert "▀▀ 0.799" in text and "▀▀ 0.132" in text
 
@@ -177,11 +173,7 @@ def test_the_matrix_of_clients_that_were_drawn_selects_and_follows_those(
 @pytest.mark.long
 def test_the_layer_keys_go_shallower_and_deeper_and_stop_at_the_ends(view: View) -> None:
     seen: list[str] = []
-
-    async def act(pilot: Any, panel: Any) -> None:
-        for step in ("previous", "previous", "previous", "previous", "next"):
-            await doing(step)(pilot, panel)
-            seen.append(panel._matrix.border_title.split()[2].rstrip(","))
-
-    on_stage("similarity", view, act)
+    steps = ("previous", "previous", "previous", "previous", "next")
+    note = doing(*steps, each=lambda panel: seen.append(panel._matrix.border_title.split()[2].rstrip(",")))
+    on_stage("similarity", view, note)
     assert seen == ["fc1", "conv2", "conv1", "conv1", "conv2"]

@@ -90,7 +90,7 @@ def test_its_row_has_a_finished_setting_and_no_mean_over_different_methods(home:
         panel.query_one(SessionList).put_cursor(home / "t3")
 
     app, text = on_stage("sessions", view_of(home), act, size=MIDDLE)
-    (row,) = app.panel._list.rows  # type: ignore[attr-defined]
+    (row,) = app.panel._list.rows
     last = [read(home / "t3" / f"fedlora-s{seed}").curves["accuracy"][-1] for seed in (0, 1, 2)]
     assert (row.key, row.cells[6]) == (home / "t3", f"{np.mean(last) * 100:.1f} %")
     words = " ".join(text.split())
@@ -150,7 +150,7 @@ def test_the_best_of_a_study_is_chosen_among_its_finished_settings(tmp_path: Pat
 def test_marked_it_is_a_line_for_each_method_with_a_band_over_seeds(home: Path) -> None:
     app, text = on_stage("compare", view_of(home), size=MIDDLE)
     check("compare-study-120x40", text)
-    figure = app.panel._chart.figure  # type: ignore[attr-defined]
+    figure = app.panel._chart.figure
     assert [line.name for line in figure.series] == ["t3/fedlora, 3 seeds", "t3/standalone, 2 seeds", "base"]
     assert [band.name for band in figure.bands] == ["std over 3 seeds of 1", "std over 2 seeds of 2"]
     assert text.count("t3/fedlora, 3 seeds") == text.count("t3/standalone, 2 seeds") == 2
@@ -203,11 +203,11 @@ def test_seeds_shown_together_are_named_after_what_they_share_and_counted(tmp_pa
 @pytest.mark.long
 def test_settings_that_differ_say_those_of_all_seeds_unless_these_are_the_same(home: Path) -> None:
     app, _ = on_stage("compare", view_of(home), size=MIDDLE)
-    rows = {row.key: row.cells[1:] for row in app.panel._settings.rows}  # type: ignore[attr-defined]
+    rows = {row.key: row.cells[1:] for row in app.panel._settings.rows}
     assert rows["seed"] == ("0, 1, 2", "0, 1", "0")
     two = [folder for folder in sessions_of((home / "t3",)) if folder.name[-1] in "01"]
     app, _ = on_stage("compare", View(read(two[0]), marked=(home / "t3",), compared=tuple(map(read, two))))
-    assert [row.key for row in app.panel._settings.rows] == ["method.name"]  # type: ignore[attr-defined]
+    assert [row.key for row in app.panel._settings.rows] == ["method.name"]
 
 
 def test_a_line_is_the_mean_and_its_band_the_sample_deviation_of_the_rounds_all_seeds_have(

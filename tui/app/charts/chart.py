@@ -107,7 +107,6 @@ class Band:
 
     @cached_property
     def edges(self) -> list[Series]:
-        """Its two edges, the lower first."""
         return [Series(self.name, edge, self.x) for edge in (self.low, self.high)]
 
     def looks(self, look: Look) -> tuple[int, int, bool]:
@@ -167,7 +166,6 @@ class Figure:
         return (float(min(x[0] for x in known)), float(max(x[-1] for x in known))) if known else (0.0, 1.0)
 
     def places(self) -> Array:
-        """Every x of a line, ascending."""
         # 100 clients share one x
         apart = {len(one.y) if one.x is None else id(one.x): one for one in self.series}
         return np.unique(np.concatenate([np.empty(0), *(one.points[0] for one in apart.values())]))
@@ -211,7 +209,6 @@ class Figure:
         return float(ends[-1]) if ended else None
 
     def x_axis(self) -> Axis:
-        """The x range shown: the requested one, or the data's."""
         return Axis(*spread(*self.x_range or self.x_extent))
 
     def y_axis(self) -> Axis:

@@ -72,7 +72,6 @@ class Plan:
 
     @property
     def across(self) -> int:
-        """The cells of the narrowest column."""
         return int(np.diff(self.starts).min())
 
     def row(self, row: int) -> int:
@@ -276,7 +275,6 @@ def _stride(count: int, room: int) -> int:
 
 
 def draw_bar(canvas: Canvas, plan: Plan, figure: HeatFigure, look: Look, ramp: Array | str) -> None:
-    """The color bar to the right: high at the top, with numbers at both ends and between if there is room."""
     rows, left = plan.height, plan.left + plan.width + 2
     parts = 4 if rows >= 13 else 2 if rows >= 5 else 1
     texts = bar_labels(figure, parts)

@@ -91,7 +91,6 @@ class Canvas:
 
 @lru_cache(maxsize=8192)
 def _cells_of(text: str) -> tuple[int, ...]:
-    """The codes of a text, cell by cell."""
     if text.isascii() and text.isprintable():
         return tuple(text.encode())
     return tuple(
@@ -123,7 +122,6 @@ _OF_UNICODE = sum(
 
 
 def codes(characters: str) -> Array:
-    """The code points of characters of one cell each."""
     return np.array([ord(character) for character in characters], np.int32)
 
 
@@ -255,7 +253,6 @@ class Look:
         return self.coloured and not self.ascii
 
     def spelled(self, text: str) -> str:
-        """The text for display in these characters."""
         return spelled(text, self.glyphs.name)
 
     def blank(self, width: int, height: int) -> Canvas:

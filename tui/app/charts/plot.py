@@ -55,7 +55,6 @@ def label(value: float, step: float = 0.0, largest: float = 0.0) -> str:
 
 
 def labels(ticks: list[float]) -> list[str]:
-    """Labels for ticks, with enough decimals to tell them apart."""
     if len(ticks) < 2:
         return [label(tick) for tick in ticks]
     evenly = math.isclose(ticks[-1] - ticks[-2], ticks[1] - ticks[0], rel_tol=1e-6)
@@ -123,7 +122,6 @@ class PlotArea:
 
     @property
     def bottom(self) -> int:
-        """The row of the x axis."""
         return self.top + self.height
 
     def window(self, canvas: Canvas) -> Canvas:

@@ -54,7 +54,6 @@ def class_line(samples: ClientSamples, each: ClassSample, width: int, look: Look
 
 
 def feature_lines(samples: ClientSamples, width: int, look: Look) -> list[str]:
-    """A header, and a line for each feature: its means for the client and for all, and the difference."""
     table = [("mean of", "client", "all", "SDs")]
     for each in samples.features:
         numbers = f"{each.mean:.4g}", f"{each.overall:.4g}", f"{each.difference:+.2f}"

@@ -84,7 +84,6 @@ def most_in_each(rows: Array, columns: Array, groups: Array) -> list[tuple[int, 
 
 
 def colour_of(group: int, groups: int, look: Look) -> int:
-    """The color of one of `groups` groups."""
     if groups <= IN_TURN or not look.coloured:
         return look.series(group)
     return look.clear(int(look.heat[group * (len(look.heat) - 1) // (groups - 1)]))

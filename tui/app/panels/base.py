@@ -79,7 +79,6 @@ class SizedPanel(Panel):
         """Update every part to the view."""
 
     def update(self) -> None:
-        """Draw the present view again, because the panel's own state has changed."""
         if self._view is not None:
             try:
                 self._draw(self._view)
@@ -259,7 +258,6 @@ def awaited_cka(view: View) -> str:
 
 
 def pinned(view: View) -> list[int]:
-    """The pinned clients that the run has."""
     return [client for client in sorted(view.pinned) if client < view.curves.clients]
 
 
@@ -300,7 +298,6 @@ def silent(curves: Curves) -> bool:
 
 
 def in_each_round(record: Record) -> str:
-    """The sentence for the same bytes in every round."""
     if not (record["bytes"]["up"] or record["bytes"]["down"]):
         return f"{record['method']} sends nothing"
     up, down = size(record["bytes"]["up"]), size(record["bytes"]["down"])
@@ -308,7 +305,6 @@ def in_each_round(record: Record) -> str:
 
 
 def at_best(accuracies: Array) -> str:
-    """The best of accuracies by round [n], with its round."""
     best, when = best_round(accuracies)
     return at_round(best, when) if when else NONE
 
@@ -328,7 +324,6 @@ def recent(accuracies: Array) -> tuple[str, ...]:
 
 
 def titled(measure: str) -> str:
-    """A measure of the ledger in words."""
     return "F1" if measure == "f1" else measure
 
 

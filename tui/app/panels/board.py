@@ -60,7 +60,6 @@ class Grid(Table):
     def show_grid(
         self, rows: Sequence[Row], before: Sequence[Column], seeds: Sequence[str], after: Sequence[Column]
     ) -> None:
-        """Replace the contents. The cursor stays."""
         self._before, self._seeds, self._after = before, seeds, after
         self.seed = min(self.seed, max(len(seeds) - 1, 0))
         self._show(tuple(rows))
@@ -120,7 +119,6 @@ Interval = tuple[float, float]
 
 
 def of_settings(board: Board, wide: bool) -> tuple[list[Row], tuple[Column, ...]]:
-    """The rows of the settings, and the columns after the seeds."""
     has_paper = any(row.paper for row in board.rows)
     title = "mean" if board.round is None else f"mean at r{board.round}"
     columns = [Column(f"{title} [95 %]" if wide else f"{title} ±95 %", numeric=True, worth=9)]
@@ -151,7 +149,6 @@ def of_settings(board: Board, wide: bool) -> tuple[list[Row], tuple[Column, ...]
 
 
 def of_trials(board: Board) -> list[Row]:
-    """The rows of a tuning study's trials."""
     rows = []
     for row in board.trials.rows if board.trials else ():
         name, rung = name_of(row), f"{row.rung}/{board.trials.rungs if board.trials else 0}"
@@ -187,7 +184,6 @@ def of_point(cell: PointCell | None, trial: bool = False) -> str | Cell:
 
 
 def facts(board: Board, row: BoardRow, seed: int) -> list[Fact]:
-    """What there is to know of a setting, and of its point with the seed of this number."""
     found = _point_facts(row, seed)
     done, when = f"{row.finished} of {len(row.points)} seeds finished", after_round(board)
     if row.accuracy is None:
@@ -220,7 +216,6 @@ def after_round(board: Board) -> str:
 
 
 def trial_facts(board: Board, row: TrialRow, seed: int) -> list[Fact]:
-    """What there is to know of a trial."""
     if (trials := board.trials) is None:
         return []
     score = "no score yet"
@@ -321,7 +316,6 @@ class StudyBoard(Container):
         self.folder = self._board = self._study = None
 
     def follow(self, study: StudySummary | None, words: str) -> None:
-        """Show the study's present state, and only rows with these words."""
         self._grid.filter(words)
         if study is not None and study != self._study:
             self._study = study
@@ -335,7 +329,6 @@ class StudyBoard(Container):
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """What there is to show."""
         trials = (TRIALS,) if self._board is not None and self._board.trials else ()
         return (*trials, POINTS, PARETO)
 
@@ -369,7 +362,6 @@ class StudyBoard(Container):
         return self._chart if self._mode == PARETO else self._grid
 
     def _costs(self) -> tuple[Cost, ...]:
-        """The costs that some setting has."""
         rows = self._board.rows if self._board else ()
         known = {cost for row in rows for cost, value in row.costs.items() if value == value}
         return tuple(each for each in (*COSTS, *SIMULATED) if each in known) or ("bytes",)
@@ -434,7 +426,6 @@ class StudyBoard(Container):
         return next((each for each in board.rows if each.label == key), None)
 
     def point(self) -> PointCell | None:
-        """The point under the cursor."""
         row = self._row()
         cells = row.cells if row is not None else ()
         return cells[self._grid.seed] if self._grid.seed < len(cells) else None
@@ -501,8 +492,6 @@ class Tradeoff(CanvasWidget, can_focus=True):
 
     @dataclass
     class Chosen(Message):
-        """Another point is highlighted."""
-
         name: str
 
     def __init__(self) -> None:

@@ -64,7 +64,6 @@ def follow(table: Table, view: View) -> None:
 
 
 def rows(view: View) -> Rows:
-    """The clients of `listed` at the round shown, by id."""
     curves, run, clients = view.curves.upto(view.shown), view.run, listed(view)
     samples = Samples.of(run)
     if not view.shown:
@@ -167,7 +166,6 @@ def each_once(write: Callable[[float], str], values: Array) -> list[str]:
 
 
 def doing_tone(word: str) -> Tone:
-    """The color of a client's place in the round: running ones stand out."""
     return "highlight" if word == "training" else "muted"
 
 
@@ -199,7 +197,6 @@ def _correct(client: int, accuracy: float, samples: NDArray[np.int64] | None) ->
 
 
 def remarks(view: View, client: int) -> list[str]:
-    """Events of a client in the round shown, and earlier ones."""
     if not view.shown:
         return []
     now = client_values.incidents(view.run.records[view.shown - 1 : view.shown], client)
@@ -243,16 +240,13 @@ class ClientTable(base.SizedPanel):
             self.post_message(PanelWanted(self.OPENS))
 
     def action_pin(self) -> None:
-        """Pin the client under the cursor."""
         if isinstance(self._table.selected, int):
             self.post_message(ClientPinned(self._table.selected))
 
     def action_sort(self) -> None:
-        """Sort by the next column."""
         self._table.cycle_sort()
 
     def action_reverse(self) -> None:
-        """Reverse the order."""
         self._table.reverse_sort()
 
     def on_table_sorted(self, message: Table.Sorted) -> None:
@@ -318,7 +312,6 @@ class ClientsPanel(ClientTable):
         self._draw_client(view)
 
     def _draw_client(self, view: View) -> None:
-        """The curves and facts of the client under the cursor."""
         client, width = self._table.selected, room(self._facts).width
         facts = (view.curves, client, view.round, width, view.run.config, view.run.error)
         if not self.differs("client", *facts):

@@ -73,7 +73,6 @@ def key_of(place: int) -> str:
 
 
 def clients_of(view: View) -> list[int]:
-    """The clients whose accuracies are compared: the pinned ones, else the selected one."""
     return sorted(view.pinned) or [view.selected]
 
 
@@ -299,13 +298,11 @@ class ComparePanel(Steps, SizedPanel):
         self.update()
 
     def action_chart(self) -> None:
-        """Show the next measure."""
         shown = shown_of(self._view.compared if self._view is not None else ())
         self._shown = shown[(shown.index(self._shown) + 1) % len(shown)]
         self.update()
 
     def step(self, by: int) -> None:
-        """Lower or raise the target."""
         if self._view is not None and self._view.compared:
             target = self.target(self._view.compared) + by * STEP
             self._target = min(max(round(target, 4), 0.0), 1.0)

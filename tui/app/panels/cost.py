@@ -205,7 +205,6 @@ class CostPanel(base.Steps, ClientTable):
         self.call_after_refresh(table.focus)
 
     def action_unit(self) -> None:
-        """Show the next chart."""
         if self._view is not None and self._view.shown:
             found = self._choices(self._view)
             self._chart = found[(found.index(self._chosen(self._view)) + 1) % len(found)]
@@ -302,7 +301,6 @@ def _over_rounds(view: View, series: list[Series], unit: str = "", from_zero: bo
 
 
 def rows(view: View, doing: tuple[str, ...]) -> Rows:
-    """The listed clients, by id, at the round shown. `doing`: the place of each in the unfinished round."""
     curves, models, shown = view.curves.upto(view.shown), view.run.models, view.shown
     clients, took_it = listed(view), curves.client_seconds
     now = took_it.after(shown) if shown else np.full(len(models), np.nan)

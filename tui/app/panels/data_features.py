@@ -88,7 +88,6 @@ class ClassMap:
 
     @cached_property
     def changes(self) -> list[ClassChange]:
-        """The changes of the classes over all clients, the largest gain first."""
         return class_changes(self.now, self.before) if self.before is not None else []
 
     @property
@@ -186,7 +185,6 @@ def most(found: ClassMap, width: int) -> str:
 
 
 def cell(found: ClassMap, client: int, label: int, width: int) -> str:
-    """The counts of a client's class, in at most `width` cells."""
     now = _counts(found.now, client, label)
     head = f"Client {client}, class {found.names[label]}: "
     if not now.samples:
@@ -202,7 +200,6 @@ def cell(found: ClassMap, client: int, label: int, width: int) -> str:
 
 
 def summary(found: ClassMap, width: int) -> str:
-    """How many classes gained and lost, or how many cells have a recall of 0, in at most `width` cells."""
     if found.before is None:
         known, missed = int((found.now.samples > 0).sum()), int((found.cells == 0).sum())
         return fitting([f"{missed} of {known} cells with samples have no correct answer"], width)
@@ -336,7 +333,6 @@ class DataFeaturesPanel(SizedPanel):
             self._draw_plane(view)
 
     def _put(self, part: Widget, shown: bool) -> None:
-        """Show a part or hide it."""
         if shown != part.display:
             part.display = shown
             self.call_after_refresh(self.redraw)  # once the parts have their new sizes
@@ -498,7 +494,6 @@ class DataFeaturesPanel(SizedPanel):
         self._put(self._samples, shown)
 
     def action_colours(self) -> None:
-        """Color points by class, by client, or only those of the selected client."""
         self._put_samples(False)
         self._points = (self._points + 1) % 3
         self.update()

@@ -131,8 +131,6 @@ def partner_mean(view: View) -> list[Series]:
 
 
 def figure(view: View) -> Figure:
-    """The mean gain over the clients by round, with the band of the clients' gains."""
-
     def mean_and_band(gains: Array) -> Array:
         """[n, 3] the mean over clients, and the edges of the band."""
         known = np.isfinite(gains)

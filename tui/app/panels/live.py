@@ -124,7 +124,6 @@ class AccuracyChart(Container):
 
 
 def _first_row(view: View) -> int:
-    """The row of the map for a new cursor: the selected client's, else that of the first pinned one."""
     clients = listed(view)
     first = min(view.pinned, default=0) if view.client is None else view.client
     return clients.index(first) if first in clients else 0
@@ -314,7 +313,6 @@ class LivePanel(ClientTable):
             self.post_message(ViewChanged({"chart": self._view.next_chart}))
 
     def action_gain(self) -> None:
-        """Show the gains over the partner as a map, or the chart again."""
         self._accuracy.comparing = not self._accuracy.comparing
         self.update()
 

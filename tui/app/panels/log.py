@@ -25,7 +25,6 @@ def upto(view: View) -> Sequence[Event]:
 
 
 def matches(event: Event, query: str) -> bool:
-    """Whether every word is in the event's text."""
     words = f"{event.get('event')} {description(event)} round {event.get('round', '')}"
     return not query.strip() or fits(words, query)
 
@@ -88,7 +87,6 @@ def _folded(events: Iterable[tuple[int, Event]]) -> list[tuple[int, list[Event]]
 
 
 def clock(event: Event) -> str:
-    """The time of day of an event, as in its session (UTC)."""
     return str(event.get("at", ""))[11:19]
 
 
@@ -120,7 +118,6 @@ class LogPanel(SizedPanel):
         self._part.say(None if rows else nothing)
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """One row per event."""
         return ["at", "round", "event", "text"], [
             [event.get("at"), event.get("round"), event.get("event"), description(event)]
             for event in upto(view)

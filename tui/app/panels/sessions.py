@@ -94,7 +94,6 @@ class Library:
         self._thread: threading.Thread | None = None
 
     def follow(self, folder: Path) -> None:
-        """Read this folder from now on."""
         if folder != self._folder:
             self._folder = folder
             self._wake.set()
@@ -158,7 +157,6 @@ class Library:
         return True
 
     def board(self, reader: BoardReader) -> Board:
-        """A study's board, by the sessions as last read."""
         seen = {}
         for path, (_, summary) in self._known.items():
             sketch = self.sketches.get(path)
@@ -257,14 +255,10 @@ class SessionList(Table):
 
     @dataclass
     class Listed(Message):
-        """The folder has been read and has changed."""
-
         found: tuple[Summary, ...]
 
     @dataclass
     class BoardRead(Message):
-        """The board of the open study has changed."""
-
         board: Board
 
         def can_replace(self, message: Message) -> bool:
@@ -292,23 +286,19 @@ class SessionList(Table):
 
     @property
     def studies(self) -> dict[Path, StudySummary]:
-        """The studies as last read, by their folders."""
         return {folder_of(study): study for study in self._library.studies}
 
     @property
     def by_folder(self) -> dict[Path, Summary | StudySummary]:
-        """The sessions and studies as last read, by their folders."""
         every: list[Summary | StudySummary] = [*(self.found or ()), *self._library.studies]
         return {folder_of(each): each for each in every}
 
     @property
     def sketches(self) -> Mapping[Path, Sketch]:
-        """The sessions' curves and settings, if they were read."""
         return self._library.sketches
 
     @property
     def folder(self) -> Path | None:
-        """The session or study under the cursor."""
         return self.selected if isinstance(self.selected, Path) else None
 
     def show_view(self, view: View) -> None:
@@ -323,7 +313,6 @@ class SessionList(Table):
         self._list_anew()
 
     def fold(self, study: Path) -> None:
-        """Hide a study's sessions under its row, or show them again."""
         self._folded ^= {study}
         self._list_anew()
 
@@ -414,7 +403,6 @@ def folder_of(one: Summary | StudySummary) -> Path:
 
 
 def present() -> datetime:
-    """The present time, for ages."""
     return datetime.now(UTC)
 
 
@@ -450,7 +438,6 @@ def grouped(
 
 
 def words_of(session: Summary | StudySummary) -> str:
-    """The text that a filter searches."""
     if isinstance(session, StudySummary):
         return f"{session.name} study {session.state} {session.dataset} {' '.join(session.methods)}"
     words = (session.name, session.state, session.dataset, course(session.methods), *session.tags)
@@ -458,7 +445,6 @@ def words_of(session: Summary | StudySummary) -> str:
 
 
 def age(created: str | None, now: datetime) -> str:
-    """The time since a session was made."""
     try:
         return duration(max((now - _moment(str(created))).total_seconds(), 0.0))
     except (ValueError, TypeError):
@@ -504,13 +490,11 @@ def _study_cells(study: StudySummary, view: View, now: datetime) -> Cells:
 
 
 def _state(state: str) -> Cell:
-    """A state's glyph, word, and color."""
     glyph, tone = STATES.get(state, (" ", "plain"))
     return Cell(f"{glyph} {state}", tone)
 
 
 def _flags(session: Summary | StudySummary, view: View) -> str:
-    """The marks of the shown and of marked sessions."""
     folder = folder_of(session)
     return ("●" if folder == view.run.folder else " ") + ("◆" if folder in view.marked else " ")
 
@@ -539,7 +523,6 @@ class Preview(Horizontal):
         super().__init__(self._about, self._curve, self._differences, classes="preview")
 
     def show_session(self, session: Summary, sketches: Mapping[Path, Sketch], view: View) -> None:
-        """Preview a session: its curve next to that of the session shown, and the settings that differ."""
         sketch = sketches.get(Path(session.path))
         self.set_class(sketch is None, "-facts")
         self._about.caption(session.name)
@@ -570,7 +553,6 @@ class Preview(Horizontal):
         self._differences.say(None if rows else f"It has the same settings as {other.name}.")
 
     def show_study(self, study: StudySummary, sketches: Mapping[Path, Sketch]) -> None:
-        """Preview a study: a line for each of its sessions."""
         self.set_class(True, "-facts")
         self._about.caption(f"study {study.name}")
         self._facts.tell(study_facts(study))
@@ -589,7 +571,6 @@ class Preview(Horizontal):
 
 
 def facts(session: Summary) -> list[tuple[str, str]]:
-    """Facts without room in the list."""
     if session.error:
         return [("damaged", session.error)]
     found = [("methods", course(session.methods) or NONE)]
@@ -657,7 +638,6 @@ class Start(Vertical):
         super().__init__(self._words, self.list)
 
     def show(self, view: View) -> None:
-        """Name the folder of the view, and list the steps that its filter lets pass."""
         self._words.update(spelled(WORDS.format(folder=view.library), glyphs_of(self)))
         self.list.show(first_steps())
         self.list.filter(view.filter)
@@ -669,7 +649,6 @@ class Start(Vertical):
 
 @cache
 def first_steps() -> tuple[Row, ...]:
-    """The quickstart and another folder first. Then all other presets."""
     first = {
         QUICKSTART: "FedLoRA on digits: no download, about a minute",
         ATTACH: "Open a session of another folder",
@@ -805,19 +784,16 @@ class SessionsPanel(SizedPanel):
         self._board.cycle()
 
     def action_unit(self) -> None:
-        """Show a study's settings over the next cost."""
         self._board.next_cost()
 
     def idle(self, view: View) -> Sequence[str]:
         return () if self._list.rows else ("mark", "sort")
 
     def action_mark(self) -> None:
-        """Mark the session or study under the cursor for comparison, or unmark it."""
         if self._list.folder is not None:
             self.post_message(SessionMarked(self._list.folder))
 
     def action_sort(self) -> None:
-        """Show as a tree, by age, by best accuracy, or by name."""
         self._list.cycle_order()
         self.update()
 

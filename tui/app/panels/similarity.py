@@ -203,12 +203,10 @@ class SimilarityPanel(Steps, SizedPanel):
         self.update()
 
     def action_sort(self) -> None:
-        """Order clients by number, or similar ones next to each other."""
         self._map.cluster(not self._map.clustered)
         self.update()
 
     def step(self, by: int) -> None:
-        """Show the next shallower or deeper layer."""
         if self._view is not None and (found := self._view.cka) is not None:
             place = found.layers.index(self.chosen(found)) + by
             self._layer = found.layers[min(max(place, 0), len(found.layers) - 1)]

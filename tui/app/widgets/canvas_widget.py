@@ -180,7 +180,6 @@ class LineChart(CanvasWidget, can_focus=True):
         self._cursor: float | None = None
 
     def show(self, figure: Figure) -> None:
-        """Replace the contents. Zoom and cursor stay."""
         last = self.figure.x_extent[1]
         follows = self._view is not None and self._view[1] >= last
         self.figure = figure
@@ -311,7 +310,6 @@ class Heatmap(CanvasWidget, can_focus=True):
         columns: Sequence[str] | None = None,
         titles: tuple[Sequence[str], Sequence[str]] | None = None,
     ) -> None:
-        """Show `matrix` [n, m]. The cursor stays on its cell if that still exists."""
         kept, matrix = self.cursor, np.atleast_2d(np.array(matrix, float))
         height, width = matrix.shape
         rows = [*map(str, range(height))] if rows is None else rows
@@ -398,7 +396,6 @@ class Heatmap(CanvasWidget, can_focus=True):
         return draw_heatmap(self._figure(), width, height, look)
 
     def _figure(self) -> HeatFigure:
-        """The figure in the order shown."""
         given, order, inverse = self._given, self._order, self._inverse
         marked = [
             (place if inverse is None else int(inverse[place]))

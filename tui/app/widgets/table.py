@@ -248,7 +248,6 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     @property
     def filled(self) -> bool:
-        """Whether it has rows, with or without the filter."""
         return bool(self._all)
 
     @property
@@ -269,13 +268,11 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             self.call_after_refresh(self._to_end, self.scroll_offset.y)
 
     def filter(self, words: str) -> None:
-        """Show only the rows that contain every word; "" shows all."""
         if words != self._query:
             self._query = words
             self._arrange()
 
     def sort_by(self, name: str, descending: bool = False) -> None:
-        """Sort by the column of this name."""
         self._order, self._widths = (self._place_of(name), descending), None
         self._arrange()
 
@@ -395,7 +392,6 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             canvas.put(0, canvas.width - LEFT_OUT, f"+{missing}".rjust(LEFT_OUT), look.muted, BOLD)
 
     def _draw_row(self, canvas: Canvas, row: Row, look: Look) -> None:
-        """A row on a grid of one row."""
         under_cursor = self._has_cursor and row.key == self.selected
         if under_cursor:
             canvas.put(0, 0, look.glyphs.pointer, look.highlight, BOLD)
@@ -465,5 +461,4 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             self._scroll(self._last_offset())
 
     def _scroll(self, top: int) -> None:
-        """Scroll this row to the top."""
         self.scroll_to(y=top, animate=False, force=True)
