@@ -26,7 +26,7 @@ from simulator.base.nested import Raw
 from simulator.base.reading import MOST
 from simulator.base.units import size
 from simulator.results.analysis.costs import rounds_left
-from simulator.results.analysis.ledger import Divergence, totals_of_lines
+from simulator.results.analysis.ledger import Divergence, totals_of
 from simulator.results.analysis.overview import untrained
 from simulator.sessions.fingerprint import fingerprint_of, settings_of
 from simulator.sessions.history import completed
@@ -306,7 +306,7 @@ class Status:
                 until_time = self.until_time or float(session.document["config"].get("until_time", 0.0))
                 now = replace(now, simulated=time["ends"], until_time=until_time)
             if self.last:
-                totals = totals_of_lines(session.lines())
+                totals = totals_of(session.lines())
                 score = totals.score(min(self.last, record["round"]), record["round"])
                 now = replace(now, score=score, losers=Divergence.of(totals).clients)
             failed, accuracy = untrained(session, record), record["accuracy"]

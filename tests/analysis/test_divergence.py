@@ -10,7 +10,7 @@ from simulator.base.errors import ConfigError
 from simulator.results.analysis.caveats import caveats, divergences
 from simulator.results.analysis.comparison import common_target, table
 from simulator.results.analysis.gain import gains
-from simulator.results.analysis.ledger import Divergence, totals_of_records
+from simulator.results.analysis.ledger import Divergence, totals_of
 from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import Pivot
@@ -75,7 +75,7 @@ def test_trackers_get_no_score_as_long_as_every_update_has_diverged() -> None:
 def test_a_record_from_before_the_count_has_no_diverged_client() -> None:
     older = dict(record(1, 0.5))
     older.pop("diverged", None)
-    assert not Divergence.of(totals_of_records([older]))  # type: ignore[list-item]
+    assert not Divergence.of(totals_of([older]))  # type: ignore[list-item]
 
 
 def test_a_session_without_an_update_has_not_diverged() -> None:

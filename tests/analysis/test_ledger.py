@@ -19,8 +19,7 @@ from simulator.results.analysis.ledger import (
     Totals,
     last_measured,
     least_similar,
-    totals_of_lines,
-    totals_of_records,
+    totals_of,
 )
 from simulator.results.analysis.overview import read_overview, read_overviews
 from simulator.results.analysis.tidy import cka_rows
@@ -118,14 +117,14 @@ def test_scalars_of_a_line_are_those_of_the_decoded_record(
     made["bytes"]["by_tensor"] = {f"up/{name}": 12, 'up/"up_total":9': 7}
     made["cka"] = sessions.cka(3, 1) if cka else None
     line = canonical(made)
-    assert same(totals_of_lines([line]), totals_of_records([json.loads(line)]))
+    assert same(totals_of([line]), totals_of([json.loads(line)]))
 
 
 def test_the_scalars_of_a_run_are_those_of_its_records() -> None:
     parts = federations.built(federations.config(evaluation={"parts": ["test", "eval"]}, cka={"every": 1}))
     made = parts.engine.round(parts.engine.initial_state(), unobserved).record
-    found = totals_of_lines([canonical(made)])
-    assert same(found, totals_of_records([made]))
+    found = totals_of([canonical(made)])
+    assert same(found, totals_of([made]))
     assert found["accuracy"].tolist() == [made["accuracy"]["mean"]]
     assert found["eval_accuracy"].tolist() == [made["evaluation"]["eval"]["accuracy"]["mean"]]
     assert found["bytes"].tolist() == [made["bytes"]["up"] + made["bytes"]["down"]]
@@ -134,7 +133,7 @@ def test_the_scalars_of_a_run_are_those_of_its_records() -> None:
 def test_a_line_that_is_no_record_is_refused() -> None:
     for line in (b"not json", b"{}", b'{"accuracy":"high"}', b"[" * 100_000):
         with pytest.raises((ValueError, RecursionError)):
-            totals_of_lines([line])
+            totals_of([line])
 
 
 def test_a_glance_is_what_reading_all_gives(tmp_path: Path) -> None:

@@ -21,9 +21,7 @@ SIMULATED: tuple[Cost, ...] = ("simulated seconds", "joules")
 
 
 def comparable_costs(runs: Sequence[SessionData]) -> tuple[Cost, ...]:
-    """The costs by which sessions can be compared: those of the computed clock only if all have one, and joules only
-    if all count them by one rule.
-    """
+    """The costs by which sessions can be compared: those of the clock if all have it, joules if counted alike."""
     if not runs or any(not run.round or np.isnan(run.totals["simulated_seconds"]).any() for run in runs):
         return COSTS
     differs = energy_differs({run.name: [run.config] for run in runs})
@@ -37,18 +35,16 @@ def energy_differs(configs: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[s
     """
     groups: dict[str, list[str]] = {}
     for label, every in configs.items():
-        timed = [config["system"] for config in every if config.get("system")]
         rules = dict[str, None]()
-        for system in timed:
+        for system in (config["system"] for config in every if config.get("system")):
             waits = "without" if system.get("schedule") in ("buffered", "asynchronous") else "with"
             planned = system.get("costs") == "planned"
             rules[f"as planned, {waits} waiting" if planned else "as they happened"] = None
         for rule in rules:
             groups.setdefault(rule, []).append(label)
     words = "; ".join(f"{rule} ({', '.join(labels)})" for rule, labels in groups.items())
-    return (
-        [f"Do not compare joules. They are counted by different rules: {words}."] if len(groups) > 1 else []
-    )
+    note = f"Do not compare joules. They are counted by different rules: {words}."
+    return [note] if len(groups) > 1 else []
 
 
 def costs(curves: Totals, cost: Cost) -> Array:
@@ -89,10 +85,7 @@ def reached(curves: Totals, target: float) -> dict[Cost, float] | None:
 
 
 def spent(curves: Totals) -> dict[Cost, float]:
-    """What all rounds so far took, by each of COSTS and SIMULATED: NaN without a clock.
-
-    It is less than a target that they have not reached will take.
-    """
+    """What all rounds so far took, by each of COSTS and SIMULATED: NaN without a clock."""
     never: dict[Cost, float] = {cost: math.nan if cost in SIMULATED else 0.0 for cost in (*COSTS, *SIMULATED)}
     each = {cost: float(costs(curves, cost)[-1]) for cost in never} if curves.rounds else never
     return each | {"rounds": curves.rounds}
@@ -117,12 +110,11 @@ def by_tensor(records: Sequence[Record]) -> list[TensorTraffic]:
     for record in records:
         totals.update(record["bytes"]["by_tensor"])
     now = records[-1]["bytes"]["by_tensor"]
-    whole = sum(now.values())
-    found = []
+    whole, found = sum(now.values()), []
     for key, total in totals.items():
         direction, _, name = key.partition("/")
-        count = now.get(key, 0)
         if total:
+            count = now.get(key, 0)
             found.append(TensorTraffic(name, direction, count, count / whole if whole else 0.0, total))
     return sorted(found, key=lambda each: (-each.total, each.name, each.direction))
 
@@ -141,10 +133,8 @@ RECENT = 10
 
 
 def rounds_left(rounds: int, round: int, until_time: float, simulated: float | None) -> int:
-    """The rounds that a run of so many has left after `round`.
-
-    A run that ends at a simulated time, `until_time`, needs as many as follow from the mean simulated time of its
-    rounds. `simulated` is the time after `round`. until_time 0: it ends with its last round.
+    """The rounds that a run of so many has left after `round`: if it ends at a simulated time, `until_time` (0: none),
+    as many as follow from the mean of its rounds. `simulated` is the time after `round`.
     """
     left = max(rounds - round, 0)
     if not (until_time and round and simulated) or math.isnan(simulated):
@@ -177,21 +167,15 @@ def seconds_by_part(curves: Curves) -> dict[str, Array]:
     `clients` includes the server's time where the ledger has no time of the server.
     """
     server = np.where(np.isfinite(curves["seconds_server"]), curves["seconds_server"], 0.0)
-    seconds = (
-        curves["seconds_train"] - server,
-        curves["seconds_server"],
-        curves["seconds_evaluate"],
-        curves["seconds_checkpoint"],
-        curves["seconds_waited"],
-    )
+    others = (curves[f"seconds_{name}"] for name in ("server", "evaluate", "checkpoint", "waited"))
+    seconds = (curves["seconds_train"] - server, *others)
     return dict(zip(TIME_PARTS, seconds, strict=True))
 
 
 def busy_share(curves: Curves) -> Array:
     """[n] the share of their time, 0…1, in which the workers had a client while clients trained; NaN: not recorded.
 
-    The rest is waiting for the last client. Clients that were kept of an interrupted round took no time in it, so the
-    share may be more than the workers could do; it is 1 then.
+    Clients that were kept of an interrupted round took no time in it; so it is at most 1.
     """
     worked = curves.client_seconds.sums()
     had = curves["workers"] * seconds_by_part(curves)["clients"]
@@ -202,18 +186,17 @@ def busy_share(curves: Curves) -> Array:
 def method_metrics(records: Sequence[Record]) -> dict[str, Array]:
     """[n] the method's own figures, and the losses of its later phases, by name; NaN in rounds that lack them."""
     names = dict.fromkeys(name for record in records for name in record["method_metrics"])
-    each = {name: [record["method_metrics"].get(name) for record in records] for name in names}
-    found = {
-        name: np.array([value if isinstance(value, int | float) else np.nan for value in values], float)
-        for name, values in each.items()
-    }
-    return {name: values for name, values in found.items() if np.isfinite(values).any()}
+    found = dict[str, Array]()
+    for name in names:
+        each = (record["method_metrics"].get(name) for record in records)
+        values = np.array([value if isinstance(value, int | float) else np.nan for value in each], float)
+        found |= {name: values} if np.isfinite(values).any() else {}
+    return found
 
 
 def at_work(run: SessionData) -> tuple[str, ...]:
-    """Where each client is in the round under way: 'waiting', 'training', 'done', '' for one that takes no part.
-
-    Empty where no round is under way, or the owner does not say.
+    """Where each client is in the round under way: 'waiting', 'training', 'done', '' for one that takes no part. Empty
+    where no round is, or the owner does not say.
     """
     under_way = run.live and run.progress.get("round", 0) > run.round
     each, clients = run.progress.get("each", "") if under_way else "", run.curves.clients or len(run.models)

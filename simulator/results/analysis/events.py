@@ -30,9 +30,8 @@ ALARMING = ("warning", "refused", "fell", "noticed", "failed", "interrupted", "s
 
 
 def shown_events(run: SessionData) -> list[Event]:
-    """A run's events in order of time, and among them what its ledger tells, and what happened to the session.
-
-    The ledger tells of clients whose accuracy fell far, and what watchers notice if the session has none of its own.
+    """A run's events in order of time, with clients whose accuracy fell far, and what watchers notice if the session
+    has none of its own.
     """
     samples = Samples.of(run)
     few = samples.test < FEW if samples is not None else None
@@ -47,58 +46,46 @@ def shown_events(run: SessionData) -> list[Event]:
 def description(event: Event) -> str:
     """What an event tells, in a few words; the time and the round are shown beside it."""
     inexact = "; not bit-identical: " + ", ".join(event["inexact"]) if event.get("inexact") else ""
-    match event.get("event"):
-        case "started" | "resumed" as kind:
+    changes, message = ", ".join(event.get("changes", ())), event.get("message")
+    match kind := event.get("event"):
+        case "started" | "resumed":
             return f"{kind} with {event.get('method')}{inexact}"
         case "switched":
-            return "switched: " + (", ".join(event.get("changes", ())) or str(event.get("method")))
+            return f"switched: {changes or event.get('method')}"
         case "forked":
-            changes = ", ".join(event.get("changes", ()))
-            return (
-                f"forked from {event.get('name')} at round {event.get('round')}"
-                + (f": {changes}" if changes else "")
-                + inexact
-            )
+            where = f"forked from {event.get('name')} at round {event.get('round')}"
+            return where + (f": {changes}" if changes else "") + inexact
         case "stopped":
             return f"stopped: {event.get('reason')}"
         case "warning":
             whose = f"client {event['client']}: " if "client" in event else ""
-            return f"warning: {whose}{event.get('message')}"
-        case "failed" | "interrupted" | "silent" | "unreadable" | "gone" as kind:
-            return f"{kind}: {event.get('message')}"
+            return f"warning: {whose}{message}"
+        case "failed" | "interrupted" | "silent" | "unreadable" | "gone":
+            return f"{kind}: {message}"
         case "heard" | "readable":
-            return str(event.get("message"))
+            return str(message)
         case "refused":
             return f"refused {event.get('command')}: {event.get('reason')}"
         case "noticed":
             follows = {"pause": "; the run pauses", "stop": "; the run stops"}.get(
                 event.get("action", ""), ""
             )
-            return f"{event.get('watcher')}: {event.get('message')}{follows}"
+            return f"{event.get('watcher')}: {message}{follows}"
         case "fell":
             clients = event["changes_of"]
             named = [f"client {client} {points(by)} pp" for client, by in clients[:MOST]]
-            more = len(clients) - MOST
-            return "fell: " + ", ".join([*named, f"{more} more"] if more > 0 else named)
+            return "fell: " + ", ".join(named + [f"{len(clients) - MOST} more"] * (len(clients) > MOST))
         case "nodes":
             on = ", ".join(f"{each['workers']} on {each['node']}" for each in event["nodes"])
-            differ = [
-                f"{each['node']}: {', '.join(each['inexact'])}" for each in event["nodes"] if each["inexact"]
-            ]
-            return f"clients at a time: {on}" + (
-                f"; not bit-identical: {'; '.join(differ)}" if differ else ""
-            )
+            differ = [f"{e['node']}: {', '.join(e['inexact'])}" for e in event["nodes"] if e["inexact"]]
+            return f"clients at a time: {on}" + "; not bit-identical: " * bool(differ) + "; ".join(differ)
         case "checkpoint":
             return "checkpoint"
-        case kind:
-            rest = {
-                key: value for key, value in event.items() if key not in ("at", "event", "round", "sha256")
-            }
-            return " ".join([str(kind), *(f"{key}={value}" for key, value in rest.items())])
+    known = ("at", "event", "round", "sha256")
+    return " ".join([str(kind), *(f"{key}={value}" for key, value in event.items() if key not in known)])
 
 
 def is_alarming(event: Event) -> bool:
-    """Whether an event asks for attention."""
     return event.get("event") in ALARMING
 
 
@@ -161,11 +148,10 @@ WINDOW = 10
 
 @dataclass(frozen=True)
 class Window:
-    """Rounds `first` to `last` of a session, under one method. All values are means over the rounds.
+    """Rounds `first` to `last` of a session, under one method. All values are means over the rounds; None: unknown.
 
-    accuracy: 0…1, over the rounds that were evaluated; None without any. change: of the accuracy per round, from the
-    first to the last of these; None with fewer than two. bytes: up and down. simulated: seconds of the computed clock;
-    None without one.
+    accuracy: 0…1, over the evaluated rounds. change: of the accuracy per round, from the first to the last of these.
+    bytes: up and down. simulated: seconds of the computed clock.
     """
 
     session: str
@@ -187,8 +173,8 @@ class Window:
 class Effect:
     """A change after `round`: a switch, or a fork with or without changes.
 
-    before, after: the session's rounds on both sides, as far as nothing else changes; None without a round. beside: the
-    rounds of the fork's parent over the same time, as many as the fork has; None if it has none. parent: its name.
+    before, after: the session's rounds on both sides, as far as nothing else changes. beside: the rounds of the fork's
+    parent over the same time, as many as the fork has. None without a round. parent: its name.
     """
 
     round: int
@@ -240,10 +226,8 @@ def _changes(run: SessionData) -> dict[int, tuple[Literal["switch", "fork"], tup
         found[round] = kind, (*before, *(each for each in map(str, changes) if each not in before))
 
     if (about := run.document.get("parent")) is not None:
-        made: Sequence[Any] = next(
-            (event.get("changes", []) for event in run.events if event["event"] == "forked"), []
-        )
-        add(about["round"], "fork", made)
+        made = (event.get("changes", []) for event in run.events if event["event"] == "forked")
+        add(about["round"], "fork", next(made, []))
     for entry in run.history:
         if "before" in entry:
             add(entry["from_round"] - 1, "switch", entry["changes"])
@@ -286,7 +270,6 @@ def _window(run: SessionData, first: int, last: int) -> Window | None:
 def _method(run: SessionData, round: int) -> str:
     """The method of a round. The history tells it without the ledger."""
     begun = [(entry["from_round"], str(entry["method"]["name"])) for entry in run.history]
-    begun += [
-        (event["round"] + 1, str(event["method"])) for event in run.events if event["event"] == "switched"
-    ]
+    switched = (event for event in run.events if event["event"] == "switched")
+    begun += [(event["round"] + 1, str(event["method"])) for event in switched]
     return max((each for each in begun or run.methods if each[0] <= round), key=lambda each: each[0])[1]

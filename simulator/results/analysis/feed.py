@@ -65,13 +65,11 @@ class Feed:
         """Read what is new. Raises SessionUnreadable, DiskError or OSError; `run` is then as it was."""
         follower, self._follower = self._follower, None  # after a fault all is read afresh
         with well_formed(self.run.folder):
+            run = self.run
             if follower is None:
-                follower = SessionFollower(CheckedReader(self.run.folder))
-                self.run = self._changes(
-                    follower, replace(self.run, document=legible(_typed(follower).document))
-                )
-            else:
-                self.run = self._changes(follower, self.run)
+                follower = SessionFollower(CheckedReader(run.folder))
+                run = replace(run, document=legible(_typed(follower).document))
+            self.run = self._changes(follower, run)
         self._follower = follower
 
     def _changes(self, follower: SessionFollower, run: SessionData) -> SessionData:
@@ -84,23 +82,17 @@ class Feed:
                 case "ledger":
                     run = replace(run, ledger=self._ledger(follower))
                 case "events":
-                    run = replace(
-                        run,
-                        events=tuple(legible(session.events())),
-                        event_faults=tuple(legible(session.event_faults())),
-                    )
+                    events, faults = legible(session.events()), legible(session.event_faults())
+                    run = replace(run, events=tuple(events), event_faults=tuple(faults))
                 case "owner":
                     owner: dict[str, Any] = {}
-                    with suppress(
-                        Damaged
-                    ):  # it is not flushed to disk; one that a power cut tore is as good as none
+                    with suppress(Damaged):  # it is not flushed to disk, and a power cut may tear it
                         owner = session.owner() or {}
                     if any(owner.get(key) != run.owner.get(key) for key in owner.keys() - _QUIET):
                         run = replace(run, owner=owner, progress=owner.get("progress", {}))
                     self._noted_at, ago = session.noted_at(), None
-                    if (
-                        self._noted_at is not None and session.heartbeat() is None
-                    ):  # else its clock may differ
+                    # A session with heartbeats elsewhere may have another machine's clock.
+                    if self._noted_at is not None and session.heartbeat() is None:
                         ago = time.time() - self._noted_at
                     self._pulse.take(owner, ago)
                 case "inbox":
@@ -133,15 +125,12 @@ def _is_gone(folder: Path) -> bool:
     """Whether a folder was deleted. One that cannot be reached may still be there."""
     try:
         folder.stat()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
     return False
 
 
 def _typed(follower: SessionFollower) -> CheckedReader:
-    """The session that a feed follows, which checks what it hands out."""
     return cast(CheckedReader, follower.session)
 
 
@@ -155,9 +144,8 @@ class Noticer:
         self._events: tuple[Event, ...] = ()
 
     def events(self, run: SessionData) -> tuple[Event, ...]:
-        """What all watchers with their defaults notice, as events; nothing if the session has watchers.
-
-        The same object while nothing is new.
+        """What all watchers notice with their defaults; nothing if the session has its own. The same object while
+        nothing is new.
         """
         if run.config.get("watch") or any(event["event"] == "noticed" for event in run.events):
             return ()  # watchers look at it, or did so before a switch
@@ -170,13 +158,11 @@ class Noticer:
             for notice in self._watchers.after(record):
                 if notice["watcher"] == "divergence" and notice["clients"]:
                     continue  # the session's own events tell it: a client that diverges is a warning
-                found.append(
-                    {
-                        "at": record["timing"]["at"], "event": "noticed", "round": record["round"],
-                        "watcher": notice["watcher"], "message": notice["message"],
-                        "clients": notice["clients"], "action": "log",
-                    }
-                )  # fmt: skip
+                found.append({
+                    "at": record["timing"]["at"], "event": "noticed", "round": record["round"],
+                    "watcher": notice["watcher"], "message": notice["message"], "clients": notice["clients"],
+                    "action": "log",
+                })  # fmt: skip
         self._last, self._rounds = run.record(None), run.round
         if found:
             self._events = (*self._events, *found)
@@ -184,37 +170,31 @@ class Noticer:
 
 
 def outages(before: SessionData, after: SessionData, heard: str | None) -> tuple[Event, ...]:
-    """What its files do not tell between two looks at a session: an owner that dies or freezes, lost files.
-
-    heard: the time of its owner's last note.
+    """What its files do not tell between two looks at a session: an owner that dies or freezes, lost files. heard: the
+    time of its owner's last note.
     """
     found = []
     if after.error and (after.error, after.state) != (before.error, before.state):
         gone = f"the folder {after.folder} was deleted or moved"
-        told = ("gone", gone) if after.state == "gone" else ("unreadable", after.error)
-        found.append(_outage(told[0], after, told[1]))
+        kind, message = ("gone", gone) if after.state == "gone" else ("unreadable", after.error)
+        found.append(_outage(kind, after, message))
     elif before.error and not after.error:
         found.append(_outage("readable", after, "can be read again"))
+    pid = after.owner.get("pid")
+    owner = "its process" if pid is None else f"process {pid}"
     if after.state == "interrupted" and (before.state != "interrupted" or not before.document):
         reached = after.progress.get("round", 0)
         where = f"in round {reached}" if reached > after.round else f"after round {after.round}"
-        found.append(_outage("interrupted", after, f"{_owner_of(after)} ended without a stop {where}"))
+        found.append(_outage("interrupted", after, f"{owner} ended without a stop {where}"))
         if heard is not None and not before.document:
             # One that died before the session was read has the time of its last note, but stands after all events.
             found[-1]["at"] = max([heard, *(each["at"] for each in after.events[-1:])])
     was, is_now = (run.silence is not None and run.silence.long for run in (before, after))
     if is_now and not was and after.silence is not None:
-        found.append(
-            _outage("silent", after, f"no heartbeat of {_owner_of(after)} for {after.silence.seconds} s")
-        )
+        found.append(_outage("silent", after, f"no heartbeat of {owner} for {after.silence.seconds} s"))
     elif was and not is_now and after.live and before.silence is not None and not after.error:
         found.append(_outage("heard", after, f"heartbeat again after {before.silence.seconds} s"))
     return tuple(found)
-
-
-def _owner_of(run: SessionData) -> str:
-    pid = run.owner.get("pid")
-    return "its process" if pid is None else f"process {pid}"
 
 
 def _outage(kind: str, run: SessionData, message: str) -> Event:

@@ -35,9 +35,8 @@ def well_formed(folder: Path) -> Iterator[None]:
         ArithmeticError,
         RecursionError,
     ) as error:
-        raise Damaged(
-            f"{folder} is no session that htfl-sim wrote: its JSON lacks what belongs there ({error})."
-        ) from error
+        said = f"{folder} is no session that htfl-sim wrote: its JSON lacks what belongs there ({error})."
+        raise Damaged(said) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +49,7 @@ class CkaMeasurement:
 
     @classmethod
     def of(cls, record: Record) -> "CkaMeasurement | None":
-        """A record's measurement; None where it has none, or no layer that two clients have. Raises what foreign JSON
-        raises when it is read.
-        """
+        """A record's measurement; None without one, or without a layer that two clients have. Foreign JSON raises."""
         cka = record.get("cka")
         if not cka:
             return None
@@ -69,13 +66,12 @@ class CkaMeasurement:
     @property
     def clients(self) -> Sequence[int]:
         """Whom the rows and columns of a matrix are of: everybody, or of very many clients those that were drawn."""
-        matrices: Mapping[str, list[Any]] = self.cka["matrix"]
         drawn: list[int] | None = self.cka.get("clients")
-        return range(len(next(iter(matrices.values()), []))) if drawn is None else drawn
+        return range(len(next(iter(self.cka["matrix"].values()), []))) if drawn is None else drawn
 
     def between(self, one: int, other: int, layer: str) -> float:
         """CKA of two clients; NaN where they were not compared."""
-        rows, clients = self._rows(layer), self.clients
+        rows, clients = self.cka["matrix"].get(layer, []), self.clients
         if not rows or one not in clients or other not in clients:
             return float("nan")
         value = rows[clients.index(one)][clients.index(other)]
@@ -88,12 +84,8 @@ class CkaMeasurement:
 
     def matrix(self, layer: str) -> Array:
         """[n, n] of `clients`, NaN for a pair that has none; [0, 0] for a layer that was not measured."""
-        rows = self._rows(layer)
+        rows = self.cka["matrix"].get(layer, [])
         return np.array(rows, float).reshape(len(rows), -1 if rows else 0)  # None becomes NaN
-
-    def _rows(self, layer: str) -> list[list[float | None]]:
-        rows: list[list[float | None]] = self.cka["matrix"].get(layer, [])
-        return rows
 
 
 def least_similar(matrix: Array) -> list[tuple[int, int]]:
@@ -147,24 +139,14 @@ class Totals:
         return replace(self, arrays=arrays, diverged=self.diverged[:round])
 
 
-def totals_of_records(records: Iterable[Record]) -> Totals:
-    """Of decoded records. Raises ValueError for those that htfl-sim did not write."""
+def totals_of(rounds: Iterable[Record | bytes]) -> Totals:
+    """Of records, decoded or as text. Raises ValueError for those that htfl-sim did not write."""
+    kind = _kind()
+    decode = msgspec.json.Decoder(kind).decode
     try:
-        return _totals([msgspec.convert(record, _kind()) for record in records])
+        rows = [decode(each) if isinstance(each, bytes) else msgspec.convert(each, kind) for each in rounds]
     except msgspec.MsgspecError as odd:
         raise ValueError(str(odd)) from odd
-
-
-def totals_of_lines(lines: Sequence[bytes]) -> Totals:
-    """Of records as text. Raises ValueError for text that is no record."""
-    decoder = msgspec.json.Decoder(_kind())
-    try:
-        return _totals([decoder.decode(line) for line in lines])
-    except msgspec.MsgspecError as odd:
-        raise ValueError(str(odd)) from odd
-
-
-def _totals(rows: Sequence[Any]) -> Totals:
     arrays = {
         each.column: sum(_numbers(map(attrgetter(path), rows)) for path in each.paths) for each in NUMBERS
     }
@@ -248,7 +230,7 @@ _CLIENTS: dict[str, tuple[Callable[[Record], by_client.Values], dict[str, Any]]]
 
 
 def _clients(record: Record) -> int:
-    """How many clients there are; a record that names some of them says it."""
+    """How many clients there are."""
     values = record["accuracy"]["per_client"]
     return int(record["clients"]) if isinstance(values, Mapping) else len(values)
 
@@ -284,10 +266,11 @@ class Divergence:
         return cls._of((len(each["participants"]), each.get("diverged", ())) for each in records)
 
     @classmethod
-    def _of(cls, clients: Iterable[tuple[float, Sequence[int]]]) -> "Divergence":
-        each_round = list(clients)
-        rounds = [diverged for _, diverged in each_round if diverged]
-        trained = any(participants > len(diverged) for participants, diverged in each_round)
+    def _of(cls, each_round: Iterable[tuple[float, Sequence[int]]]) -> "Divergence":
+        """By the number of participants and the diverged clients of each round."""
+        every = list(each_round)
+        rounds = [diverged for _, diverged in every if diverged]
+        trained = any(participants > len(diverged) for participants, diverged in every)
         return cls(
             sessions=bool(rounds),
             clients=len({client for each in rounds for client in each}),
@@ -307,7 +290,8 @@ class Divergence:
 
     def __str__(self) -> str:
         """'3 clients in 12 rounds'."""
-        return f"{_number(self.clients, 'client')} in {_number(self.rounds, 'round')}"
+        clients = f"{self.clients} client{'s' * (self.clients != 1)}"
+        return f"{clients} in {self.rounds} round{'s' * (self.rounds != 1)}"
 
     def fields(self) -> Iterator[tuple[str, int]]:
         """The columns of a table for programs."""
@@ -325,10 +309,6 @@ NO_SESSION = Divergence(0)
 """That of no session."""
 
 
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
-
-
 @dataclass(frozen=True, eq=False)
 class Ledger:
     """The rounds up to one moment. It never changes."""
@@ -343,7 +323,6 @@ class Ledger:
 
     @property
     def totals(self) -> Totals:
-        """What a round has one number of."""
         return self.curves
 
     def upto(self, round: int) -> "Ledger":
@@ -360,10 +339,7 @@ class Ledger:
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """A ledger as text, decoded when more than its totals is asked for; then like `Ledger`.
-
-    What it is asked for raises Damaged where the text is no session's.
-    """
+    """A ledger as text, decoded when more than its totals is asked for; raises Damaged where it is no session's."""
 
     folder: Path
     lines: tuple[bytes, ...]
@@ -376,7 +352,7 @@ class Lines:
     @cached_property
     def totals(self) -> Totals:
         with well_formed(self.folder):
-            return totals_of_lines(self.lines)
+            return totals_of(self.lines)
 
     @cached_property
     def _whole(self) -> Ledger:
@@ -412,16 +388,13 @@ class LedgerBuilder:
         self._measured: list[CkaMeasurement] = []
 
     def extend(self, records: Sequence[Record]) -> None:
-        """Take in more rounds.
-
-        Raises KeyError, TypeError or ValueError for records that htfl-sim did not write, or when a round is missing.
-        """
+        """Take in more rounds; raises KeyError, TypeError or ValueError for foreign records or a missing round."""
         if not records:
             return
         for record in records:
             if not all(0 <= client < _clients(record) for client in record["participants"]):
                 raise ValueError("a participant is none of the clients")
-        added, clients = totals_of_records(records), _clients(records[0])
+        added, clients = totals_of(records), _clients(records[0])
         for column, array in self._arrays.items():
             array.extend(added[column])
         self._diverged += added.diverged

@@ -29,9 +29,8 @@ class Since(TypedDict):
 class Summary:
     """One line of `htfl-sim sessions`. Accuracies are means over clients; `bytes` is the size on disk, if asked for.
 
-    `parent` is {'id', 'name', 'round'} of the session it was forked from; `history` has the method and from which
-    round on, once for every switch to another; `rounds` and `method` are those in force. `untrained`: every client
-    diverged in every round, so that there is no accuracy.
+    parent: {'id', 'name', 'round'} of the session it was forked from. history: each method, and from which round on.
+    `rounds` and `method` are those in force. untrained: every client diverged in every round, so there is no accuracy.
     """
 
     name: str
@@ -107,12 +106,9 @@ def _summary(here: Summary, folder: Path) -> Summary:
 
 def untrained(session: CheckedReader, last: Record | None) -> bool:
     """Whether every client diverged in every round up to `last`, the last record."""
-    if last is None:
+    if last is None or len(last["participants"]) != len(last.get("diverged", ())):
         return False
-    return (
-        len(last["participants"]) == len(last.get("diverged", ()))
-        and Divergence.of_records(session.records()).untrained > 0
-    )
+    return Divergence.of_records(session.records()).untrained > 0
 
 
 def _methods(history: Sequence[Entry]) -> tuple[Since, ...]:
@@ -158,9 +154,8 @@ def read_overview(folder: Path) -> SessionData:
 def read_overviews(
     folders: Iterable[Path], look: Callable[[Path], SessionData] = read_overview
 ) -> tuple[list[SessionData], list[Fault]]:
-    """Those that can be read, in order, and those that cannot. Hashing one overlaps reading the next.
-
-    look: how far each is read; `feed.read` reads all of it.
+    """Those that can be read, in order, and those that cannot. Hashing one overlaps reading the next. look: how far
+    each is read; `feed.read` reads all of it.
     """
 
     def attempt(folder: Path) -> SessionData | Fault:
@@ -171,9 +166,8 @@ def read_overviews(
 
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         found = list(pool.map(attempt, folders))
-    return [each for each in found if isinstance(each, SessionData)], [
-        each for each in found if isinstance(each, Fault)
-    ]
+    runs = [each for each in found if isinstance(each, SessionData)]
+    return runs, [each for each in found if isinstance(each, Fault)]
 
 
 Origins = Mapping[str, tuple[str, int]]
@@ -218,13 +212,12 @@ def with_parents(sessions: Sequence[Summary]) -> list[Summary]:
     names: dict[str | None, list[str]] = {}
     for each in sessions:
         names.setdefault(each.id, []).append(each.name)
-
     found = []
     for each in sessions:
         parent = each.parent
-        known: Sequence[str] = names.get(parent["id"], ()) if parent else ()
-        is_renamed = parent is not None and known and parent["name"] not in known
-        found.append(replace(each, parent={**parent, "name": known[0]}) if parent and is_renamed else each)
+        known = names.get(parent["id"], []) if parent else []
+        renamed = parent | {"name": known[0]} if parent and known and parent["name"] not in known else parent
+        found.append(replace(each, parent=renamed))
     return found
 
 

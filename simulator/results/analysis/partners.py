@@ -1,20 +1,16 @@
 """Which sessions of a folder have the same clients as a session, under a baseline method.
 
-    partners = Partners().find(run, folder)   # of standalone, the best first
-    partners[0].folder
-
 A partner is a session of the baseline with the same data and first weights, or a fork of the session that continues
 with the baseline: a shadow. So client 3 of one and client 3 of the other are the same client.
-
-    gain_after(run, other, round)              # how many clients gain, and who loses most
-    verdict(runs, others, round)               # the difference in words, with a test
 """
 
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +30,8 @@ from simulator.sessions.reader import CheckedReader
 
 @dataclass(frozen=True)
 class Worst:
-    """The client with the lowest gain, 0…1. correct: its correct test samples, under the session and under the partner,
-    and their number; None if it is not known.
+    """The client with the lowest gain, 0…1. correct: its correct test samples under the session and the partner, and
+    their number; None if it is not known.
     """
 
     client: int
@@ -74,21 +70,15 @@ def gain_after(run: SessionData, partner: SessionData, round: int) -> RoundGain 
     known = gains[np.isfinite(gains)]
     if not len(known):
         return None
-    samples = tested(run, round)
+    samples, correct = tested(run, round), None
     client = int(np.nanargmin(gains))
-    correct = None
     if samples is not None:
         number = int(samples[client])
         own, other = (each.curves.accuracy.after(round)[client] for each in (run, partner))
         correct = int(np.rint(own * number)), int(np.rint(other * number)), number
-    return RoundGain(
-        round=round,
-        clients=len(known),
-        better=int((known > 0).sum()),
-        worse=int((known < 0).sum()),
-        mean=math.fsum(known) / len(known),
-        worst=Worst(client, float(gains[client]), correct),
-    )
+    better, worse = int((known > 0).sum()), int((known < 0).sum())
+    worst = Worst(client, float(gains[client]), correct)
+    return RoundGain(round, len(known), better, worse, math.fsum(known) / len(known), worst)
 
 
 def gains_of(
@@ -129,10 +119,10 @@ def verdict(runs: Sequence[SessionData], others: Sequence[SessionData], round: i
         pairs = [(runs[0], others[0])]
     if not pairs:
         return None
-    means = [
-        [float(each.curves["accuracy"][round - 1]) for each in side] for side in zip(*pairs, strict=True)
-    ]
-    own, other = (dict(enumerate(each)) for each in means)
+    own, other = (
+        {place: float(each.curves["accuracy"][round - 1]) for place, each in enumerate(side)}
+        for side in zip(*pairs, strict=True)
+    )
     found = paired(own, other)
     assert found is not None
     common = f" over {len(pairs)} common seed{'s' * (len(pairs) > 1)}"
@@ -170,9 +160,8 @@ SHADOW = "shadow"
 
 @dataclass(frozen=True)
 class Partner:
-    """A session with the same clients. shared: the last round that it has in common with the other, 0 for none.
-
-    rounds: its last kept checkpoint. alike: whether it has the other's training seed and settings.
+    """A session with the same clients. shared: the last round in common with the other, 0 for none. rounds: its last
+    kept checkpoint. alike: whether it has the other's training seed and settings.
     """
 
     folder: Path
@@ -201,15 +190,19 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """What is known of a session that may be a partner."""
+    """A session that may be a partner. clients: equal in sessions with the same clients."""
 
     run: SessionData
     clients: Key
-    """Equal in sessions with the same clients."""
     training: Key
     rounds: int
     methods: tuple[tuple[int, str], ...]
     tags: tuple[str, ...]
+
+
+Value = TypeVar("Value")
+_Cache = dict[Path, tuple[tuple[Stamp, ...], Value]]
+"""What was read of a session, with the stamp of the files that it was read from."""
 
 
 class Partners:
@@ -217,9 +210,9 @@ class Partners:
 
     def __init__(self) -> None:
         self._wanted: tuple[str, ...] = ()
-        self._passed: dict[Path, tuple[tuple[Stamp, ...], bool]] = {}
+        self._passed: _Cache[bool] = {}
         """By session, whether its session.json names what a partner's names."""
-        self._known: dict[Path, tuple[tuple[Stamp, ...], _Candidate | None]] = {}
+        self._known: _Cache[_Candidate | None] = {}
 
     def find(self, run: SessionData, folder: Path, baseline: str = BASELINE) -> tuple[Partner, ...]:
         """The partners of a session among those of a folder and its studies: the best first.
@@ -237,35 +230,27 @@ class Partners:
         with suppress(DiskError, OSError):
             folders = checkpoints.session_folders(folder)
         for path in folders:
-            if not self._passes(path, fingerprint, (baseline, id)):
+            document = checkpoints.changed_stamp(path, "document")
+            mentioned = partial(checkpoints.mentions, path, fingerprint, any_of=[f'"{baseline}"', f'"{id}"'])
+            if not _once(self._passed, path, document, mentioned):
                 continue
-            other = self._read(path)
+            both = checkpoints.changed_stamp(path, "document", "checkpoints")
+            other = _once(self._known, path, both, partial(_candidate, path))
             if other is None or other.run.document["id"] == id or other.clients != clients:
                 continue
             if (shared := _shared(run, other, baseline)) is None:
                 continue
-            method = other.methods[-1][1]
-            alike = other.training == training
-            created = str(other.run.document.get("created", ""))
+            method, created = other.methods[-1][1], str(other.run.document.get("created", ""))
+            alike, compared = other.training == training, min(other.rounds, run.round) - shared
             partner = Partner(path, method, shared, other.rounds, alike, created)
-            compared = min(other.rounds, run.round) - shared
             found.append(((method == baseline, alike, compared, created), partner))
         return tuple(partner for _, partner in sorted(found, key=lambda each: each[0], reverse=True))
 
-    def _passes(self, path: Path, fingerprint: str, names: Sequence[str]) -> bool:
-        """Whether a session may be a partner: it names the data, and the baseline or the session as its parent."""
-        stamp = checkpoints.changed_stamp(path, "document")
-        if path not in self._passed or self._passed[path][0] != stamp:
-            quoted = [f'"{name}"' for name in names]
-            self._passed[path] = stamp, checkpoints.mentions(path, fingerprint, any_of=quoted)
-        return self._passed[path][1]
 
-    def _read(self, path: Path) -> _Candidate | None:
-        """A session that may be a partner; None if it cannot be read."""
-        stamp = checkpoints.changed_stamp(path, "document", "checkpoints")
-        if path not in self._known or self._known[path][0] != stamp:
-            self._known[path] = stamp, _candidate(path)
-        return self._known[path][1]
+def _once(cache: _Cache[Value], path: Path, stamp: tuple[Stamp, ...], read: Callable[[], Value]) -> Value:
+    if path not in cache or cache[path][0] != stamp:
+        cache[path] = stamp, read()
+    return cache[path][1]
 
 
 def _candidate(path: Path) -> _Candidate | None:

@@ -1,13 +1,8 @@
 """Why a client does as it does after a round, in sentences with numbers.
 
-    found = why(run, 6, 12, cka=run.ledger.measured[-1])
-    for each in found.findings: print(each.text)
-
 The first finding is the client's accuracy. Findings that may explain a low one follow, then all others. What holds in
 every round (data, model, similarity, training) explains only an accuracy that is significantly below that of the other
-clients. Facts that a session does not have are in `missing`, each with what to do.
-
-All comparisons of shares use one test, `surely`. Without it, a sentence says that the difference can be chance.
+clients. All comparisons of shares use one test, `surely`. Without it, a sentence says that it can be chance.
 """
 
 import math
@@ -44,10 +39,7 @@ CHANCE = " This can be chance."
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence or a few. facts: their numbers by name; shares are 0…1.
-
-    bad: it may explain a low accuracy, by a test or as a failure of the round.
-    """
+    """A sentence or a few. facts: their numbers by name; shares are 0…1. bad: it may explain a low accuracy."""
 
     topic: Topic
     text: str
@@ -57,9 +49,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class ClassRow:
-    """A class of a client. train: its training samples; None if they are not known. before: the correct answers of the
-    round before; None if it had none.
-    """
+    """A class of a client. train: its training samples; before: correct answers in the round before; None: unknown."""
 
     label: int
     name: str
@@ -109,20 +99,13 @@ def class_rows(
     """The classes of a client, those of the lowest recall first, and last those without samples."""
     rows = []
     for label, counts in now.items():
-        known = samples is not None and label < len(samples.classes)
+        known = samples if samples is not None and label < len(samples.classes) else None
         old = None if before is None else before.get(label, ClassCounts(counts.samples, 0, 0))
-        rows.append(
-            ClassRow(
-                label,
-                samples.classes[label] if samples is not None and known else str(label),
-                *counts,
-                int(samples.train[client][label]) if samples is not None and known else None,
-                old.correct if old is not None and old.samples == counts.samples else None,
-            )
-        )
-    return tuple(
-        sorted(rows, key=lambda row: (row.recall is None, row.recall or 0.0, -row.samples, row.label))
-    )
+        name, train = (known.classes[label], int(known.train[client][label])) if known else (str(label), None)
+        right = old.correct if old is not None and old.samples == counts.samples else None
+        rows.append(ClassRow(label, name, *counts, train, right))
+    order = sorted(rows, key=lambda row: (row.recall is None, row.recall or 0.0, -row.samples, row.label))
+    return tuple(order)
 
 
 def _result(
@@ -134,8 +117,9 @@ def _result(
     who = f"{model}, {parameters:,} parameters" if parameters else model
     facts: dict[str, object] = {"model": model, "parameters": parameters}
     if math.isnan(own):
-        text = f"Client {client} ({who}) was not evaluated up to round {curves.rounds}."
-        yield Finding("result", text, facts)
+        yield Finding(
+            "result", f"Client {client} ({who}) was not evaluated up to round {curves.rounds}.", facts
+        )
         return
     counts = f" ({own * tested:.0f} of {tested} test samples)" if tested else ""
     gap = own - mean
@@ -200,21 +184,23 @@ def _last_round(
             text = f"In round {round}, it {verb} from {percent(before)} to {percent(now)}{counts}."
             facts = {"before": before, "now": now, "tested": tested, "significant": sure}
             yield Finding("round", text + CHANCE * (not sure), facts, bad=now < before and sure)
-    for verb, rows in (
-        ("lost", [row for row in classes if row.lost]),
-        ("gained", [row for row in classes if row.gained]),
-    ):
-        ranked = sorted(rows, key=lambda row: -abs(row.correct - (row.before or 0)))
-        for row in ranked[:NAMED]:
-            assert row.before is not None
-            shares = f"recall {percent(row.before / row.samples)} → {percent(row.recall)}"
-            sure = surely(row.before / row.samples, row.correct / row.samples, row.samples)
+    for verb in ("lost", "gained"):
+        rows = [row for row in classes if getattr(row, verb)]
+        for row in sorted(rows, key=lambda row: -abs(row.correct - (row.before or 0)))[:NAMED]:
+            before, right, of = row.before or 0, row.correct, row.samples
+            sure = surely(before / of, right / of, of)
             text = (
-                f"In round {round}, it {verb} {class_name(row.label, row.name)}: {shares} "
-                f"({row.before} → {row.correct} of {row.samples}).{CHANCE * (not sure)}"
+                f"In round {round}, it {verb} {class_name(row.label, row.name)}: recall {percent(before / of)} → "
+                f"{percent(row.recall)} ({before} → {right} of {of}).{CHANCE * (not sure)}"
             )
-            facts = {"class": row.label, "before": row.before, "correct": row.correct, "samples": row.samples}
-            yield Finding("round", text, facts | {"significant": sure}, bad=verb == "lost" and sure)
+            facts = {
+                "class": row.label,
+                "before": before,
+                "correct": right,
+                "samples": of,
+                "significant": sure,
+            }
+            yield Finding("round", text, facts, bad=verb == "lost" and sure)
 
 
 _FATES = {
@@ -230,12 +216,13 @@ def _answers(classes: Sequence[ClassRow]) -> Iterator[Finding]:
     held = [row for row in classes if row.samples]
     tested = sum(row.samples for row in held)
     if held:
-        text = "; ".join(
+        each = [
             f"{class_name(row.label, row.name)} {percent(row.recall)} ({row.correct} of {row.samples})"
-            for row in held[:NAMED]
-        )
+            for row in held
+        ]
         more = f"; {len(held) - NAMED} more" if len(held) > NAMED else ""
-        yield Finding("classes", f"Recall, lowest first: {text}{more}.", {"classes": len(held)})
+        text = f"Recall, lowest first: {'; '.join(each[:NAMED])}{more}."
+        yield Finding("classes", text, {"classes": len(held)})
     often = max(classes, key=lambda row: row.answered - row.samples, default=None)
     if often is not None and often.answered - often.samples >= max(2, tested / 10):
         name = class_name(often.label, often.name)
@@ -251,10 +238,8 @@ def _answers(classes: Sequence[ClassRow]) -> Iterator[Finding]:
         yield Finding("classes", text, where, bad=surely(number_of / tested, 0.0, tested))
     if unseen := [row for row in held if row.train == 0]:
         number_of, right = sum(row.samples for row in unseen), sum(row.correct for row in unseen)
-        text = (
-            f"It has no training samples of {_classes(unseen)}, but {number_of} of {tested} test samples "
-            f"({right} correct)."
-        )
+        tests = f"{number_of} of {tested} test samples ({right} correct)"
+        text = f"It has no training samples of {_classes(unseen)}, but {tests}."
         where = {"classes": [row.label for row in unseen], "samples": number_of, "correct": right}
         yield Finding("data", text, where, bad=surely((number_of - right) / tested, 0.0, tested))
 
@@ -293,8 +278,8 @@ def _data(samples: Samples, client: int) -> Iterator[Finding]:
 
 
 def overlaps(samples: Samples, client: int) -> Array:
-    """[N] how much the classes of each client overlap with those of one client, 0…1: Σ min of their shares. NaN for
-    itself, and for clients without training samples.
+    """[N] the overlap of each client's classes with one client's, 0…1: Σ min of their shares; NaN for itself and
+    without training samples.
     """
     totals = samples.train.sum(axis=1, keepdims=True)
     shares = np.divide(samples.train, totals, out=np.zeros(samples.train.shape), where=totals > 0)
@@ -420,7 +405,6 @@ def _training(run: SessionData, round: int, client: int, tested: int | None) -> 
 
 
 def _more(every: Sequence[object]) -> str:
-    """How many are not named."""
     return f", {len(every) - NAMED} more" if len(every) > NAMED else ""
 
 
@@ -430,8 +414,7 @@ def _rounds(count: int, which: str = "") -> str:
 
 def _classes(rows: Sequence[ClassRow]) -> str:
     names = [class_name(row.label, row.name) for row in rows[:NAMED]]
-    rest = [f"{len(rows) - NAMED} more"] if len(rows) > NAMED else []
-    *first, last = [*names, *rest]
+    *first, last = names + ([f"{len(rows) - NAMED} more"] if len(rows) > NAMED else [])
     return f"{', '.join(first)} and {last}" if first else last
 
 
@@ -466,7 +449,7 @@ MISSING = {
 
 @dataclass(frozen=True)
 class Why:
-    """What is known about a client after a round. classes: those of the lowest recall first; empty if not counted."""
+    """What is known about a client after a round. classes: the lowest recall first; empty if not counted."""
 
     session: str
     client: int
@@ -525,10 +508,8 @@ def why(
             yield from _baseline(run, baseline, shared, at, client, number)
         yield from _training(run, at, client, number)
 
-    low = is_low(accuracy, client, number)
-    first, *rest = (
-        each if low or each.topic not in STANDING else replace(each, bad=False) for each in found()
-    )
+    low, every = is_low(accuracy, client, number), found()
+    first, *rest = (replace(each, bad=each.bad and (low or each.topic not in STANDING)) for each in every)
     if Divergence.of(run.totals, at).untrained:
         failed = f"{run.name} has no score: every client diverged in every round, and kept its first model."
         first = replace(first, text=f"{failed} {first.text}")
@@ -541,7 +522,5 @@ def why(
         "cka": "similarity" not in topics,
         "baseline": "baseline" not in topics and run.records[at - 1]["method"] != BASELINE,
     }
-    missing = [
-        MISSING[what].format(name=run.name, baseline=BASELINE) for what, is_so in lacks.items() if is_so
-    ]
+    missing = (text.format(name=run.name, baseline=BASELINE) for what, text in MISSING.items() if lacks[what])
     return Why(run.name, client, model, at, findings, rows, tuple(missing))
