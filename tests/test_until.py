@@ -58,7 +58,7 @@ def goal_between(course: list[dict[str, Any]]) -> float:
         (0.9, 3, None, False),
     ],
 )
-def test_a_run_is_finished_at_its_goal_or_after_its_last_round(
+def test_a_run_ends_at_its_goal_or_last_round(
     until: float, round: int, mean: float | None, finished: bool
 ) -> None:
     assert history.finished(config(until=until), round, {"accuracy": {"mean": mean}}) == finished
@@ -149,9 +149,7 @@ def test_a_simulated_time_needs_a_clock() -> None:
         config(until_time="2h")
 
 
-def test_it_ends_after_the_first_round_that_reaches_the_simulated_time(
-    tmp_path: Path, ends: list[float]
-) -> None:
+def test_it_ends_after_the_round_that_reaches_the_simulated_time(tmp_path: Path, ends: list[float]) -> None:
     halfway = (ends[3] + ends[4]) / 2
     with Session.create(config(system=PHONES, until_time=halfway), tmp_path / "s", tmp_path) as session:
         assert session.run().round == 5

@@ -218,7 +218,7 @@ def test_a_smaller_share_and_a_smaller_gain_are_slower_and_scatter_and_seconds_a
         assert figures.verdict(figures.changes(before, now)) == said
 
 
-def test_the_features_of_the_cpu_are_those_that_linux_lists(
+def test_features_of_the_cpu_are_those_that_linux_lists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = tmp_path / "cpuinfo"
@@ -272,7 +272,7 @@ def test_the_loop_has_as_many_threads_as_asked(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.long
-def test_a_round_is_timed_by_workers_and_threads_with_the_default_first(
+def test_a_round_is_timed_by_workers_and_threads_the_default_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)

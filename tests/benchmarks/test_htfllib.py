@@ -158,7 +158,7 @@ def test_seconds_are_compared_seed_by_seed() -> None:
     assert found.costs() == ("4.00", "12.00", "3.00", "2.00", "1.00", "0.50")
 
 
-def test_its_models_become_htm5_and_a_model_with_a_width_of_its_own_the_smallest(
+def test_its_models_become_htm5_and_one_of_its_own_width_the_smallest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Client 6 has the second of five models, CNN-2 with 16 filters. FedMRL's server asks for 128 features."""

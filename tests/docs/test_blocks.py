@@ -275,7 +275,7 @@ def test_what_the_readme_calls_the_same_in_the_app_is_the_same() -> None:
         ("python", "import htfl_sim as hs\nhs.open('sessions/mu07').lines()", "has no attribute 'lines'"),
     ],
 )
-def test_a_block_that_does_not_work_is_noticed(
+def test_a_block_that_fails_is_noticed(
     language: str, text: str, amiss: str, here: Path, _sessions: Path
 ) -> None:
     with pytest.raises((AssertionError, AttributeError), match=amiss):

@@ -49,7 +49,7 @@ def test_notebooks_are_stored_without_outputs() -> None:
 
 
 @pytest.mark.slow
-def test_the_first_steps_run_to_their_end_and_measure_what_the_ledger_says(
+def test_the_first_steps_measure_what_the_ledger_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -129,9 +129,7 @@ def test_a_wheel_carries_the_readme(wheel: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-def test_nothing_of_it_comes_from_the_checkout_and_it_brings_what_is_no_python_file(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_it_needs_no_checkout_and_brings_what_is_no_python_file(installed: Path, tmp_path: Path) -> None:
     look = "import json, sys, checkpoints, htfl_sim, presets, simulator, tui\n"
     look += "from simulator.studies.study import shipped_studies\n"
     look += "files = [m.__file__ for m in (checkpoints, htfl_sim, presets, simulator, tui)]\n"
@@ -168,7 +166,7 @@ def build(project: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("zensical") is None, reason="needs the extra 'docs'")
-def test_the_site_has_every_page_with_what_is_made_links_that_lead_somewhere_and_asks_no_other_host(
+def test_the_site_has_every_page_with_what_is_made_and_asks_no_other_host(
     tmp_path: Path,
 ) -> None:
     """Links too that were made from the code, which the builder does not check. A broken link fails the build."""

@@ -23,9 +23,7 @@ def test_a_table_takes_the_place_of_the_one_before_and_of_nothing_else() -> None
         placed(page, "c", "new\n")
 
 
-def test_its_commands_describe_studies_that_there_can_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_commands_describe_possible_studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything but the training: the request is read, checked, and its ranges are known."""
     asked: list[Request] = []
 
@@ -45,9 +43,7 @@ def test_its_commands_describe_studies_that_there_can_be(
 
 
 @pytest.mark.slow
-def test_a_result_is_made_and_written_from_its_commands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_is_made_from_its_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = results.Result(
         "tiny", {"tiny": f"--over method=fd {TINY} --key training.lr --budget 2 --rounds 2 --seeds 0,1"}
     )
@@ -111,7 +107,7 @@ def methods_of(name: str) -> list[dict[str, str]]:
     return [{title: cell for title, cell in row.items() if cell} for row in found]
 
 
-def test_a_folder_that_cannot_be_one_ends_with_a_sentence(
+def test_a_folder_that_is_a_file_ends_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()

@@ -151,7 +151,7 @@ class Prepared(FedAvg):
 
 
 @pytest.mark.parametrize("model", ["local", "aggregated"])
-def test_clients_answer_as_they_were_made_ready_and_keep_nothing_of_it(
+def test_clients_answer_as_made_ready_and_keep_nothing_of_it(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All say class 0 then: ten of the forty test images. Their models are those of a run without."""
@@ -174,7 +174,7 @@ def test_clients_whose_answers_are_drawn_are_asked_each(monkeypatch: pytest.Monk
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", [Unequal, Offset, Noted, NotedTensor])
-def test_clients_that_answer_differently_are_asked_each(
+def test_clients_of_other_answers_are_asked_each(
     method: type[FedAvg], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever is sent zeros, or prefers class 0 by a hundred, says class 0 always: ten of the forty test images."""
@@ -222,7 +222,7 @@ class Whole:
 
 
 @pytest.mark.parametrize(("name", "together"), [("lg_fedavg", {3}), ("fedproto", {3}), ("fiarse", {2, 3})])
-def test_a_stack_answers_on_one_test_set_as_its_clients_do(
+def test_a_stack_answers_as_its_clients_do(
     name: str, together: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Models of their own, prototypes in their state, weights masked by it; forty images, twelve at a time in all.

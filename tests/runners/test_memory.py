@@ -73,7 +73,7 @@ def starved(monkeypatch: pytest.MonkeyPatch, room: int, folder: Path, **sections
     return sentence
 
 
-def test_the_sentence_names_client_model_and_batch_and_what_helps(
+def test_it_names_client_model_and_batch_and_what_helps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the session goes on with smaller batches."""
@@ -93,9 +93,7 @@ def test_the_sentence_names_client_model_and_batch_and_what_helps(
 
 
 @pytest.mark.long
-def test_the_session_is_at_its_last_checkpoint_and_goes_on_with_fewer_workers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_goes_on_with_fewer_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And to the same bits."""
     runtime = {"workers": 2}
     alone = federations.committed(a_session(tmp_path / "alone", runtime=runtime))
@@ -109,9 +107,7 @@ def test_the_session_is_at_its_last_checkpoint_and_goes_on_with_fewer_workers(
 
 
 @pytest.mark.long
-def test_a_stack_that_is_too_large_goes_on_as_smaller_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_too_large_stack_goes_on_as_smaller_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = starved(
         monkeypatch, 15, tmp_path / "s", runtime={"runner": "stacked"}, evaluation={"batch_size": 8}
     )
@@ -125,9 +121,7 @@ def test_a_stack_that_is_too_large_goes_on_as_smaller_ones(
     assert event["inexact"] == ["clients in stacks of 16 → in stacks of 8"]
 
 
-def test_a_payload_that_there_is_no_room_for_is_said_alike(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_payload_without_room_is_said_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def downlink(*_: object) -> dict[str, Tensor]:
         raise torch.OutOfMemoryError(WORDS)
 
@@ -139,9 +133,7 @@ def test_a_payload_that_there_is_no_room_for_is_said_alike(
 
 
 @pytest.mark.long
-def test_it_goes_on_with_fewer_images_answered_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_goes_on_with_fewer_answers_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluation has a batch of its own. Where there is no checkpoint yet, it begins again."""
     monkeypatch.setattr(Hungry, "in_round", 0)
     said = starved(monkeypatch, 1, tmp_path / "large")

@@ -78,9 +78,7 @@ CHANGING: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("inner", ["sequential", "stacked"])
 @pytest.mark.parametrize("name", CHANGING)
-def test_changing_federations_have_the_bits_and_times_that_they_have_in_process(
-    inner: str, name: str
-) -> None:
+def test_changing_federations_have_the_bits_and_times_of_those_in_process(inner: str, name: str) -> None:
     """Actors train and evaluate with the data of the round, and with the classes that these have."""
     method, sections = CHANGING[name]
     subject = Subject(method)
@@ -128,7 +126,7 @@ def stopped(config: Any, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", methods.names())
 @pytest.mark.parametrize(("first", "then"), [("parallel", "ray"), ("ray", "parallel")])
-def test_a_run_that_is_stopped_in_one_and_resumed_in_the_other_has_the_bits_of_one_left_alone(
+def test_stopped_in_one_and_resumed_in_the_other_it_has_the_same_bits(
     name: str, first: str, then: str, tmp_path: Path
 ) -> None:
     # When one client is done, an actor has the next already. So others must be left.
@@ -163,9 +161,7 @@ def assert_goes_on(
 
 
 @pytest.mark.slow
-def test_a_users_own_method_and_figure_come_with_the_run(
-    own: Callable[[str, str], None], tmp_path: Path
-) -> None:
+def test_a_users_method_and_figure_come_with_the_run(own: Callable[[str, str], None], tmp_path: Path) -> None:
     own("gentle", """
         def receive(self, local, payload):
             super().receive(local, {name: 0.9 * tensor for name, tensor in payload.items()})
@@ -222,7 +218,7 @@ def test_a_node_that_lacks_the_data_or_has_others_is_refused_by_name(tmp_path: P
 
 
 @pytest.mark.slow
-def test_nodes_with_other_bits_are_refused_or_stand_in_the_events(
+def test_nodes_with_other_bits_are_refused_or_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if this machine had another torch than the actors' nodes."""

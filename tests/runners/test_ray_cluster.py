@@ -58,9 +58,7 @@ def test_an_address_where_nobody_answers_is_refused_at_once(tmp_path: Path) -> N
         assert said.endswith("or leave that out: Ray then starts on this machine by itself.")
 
 
-def test_whatever_ray_says_against_a_cluster_is_said_in_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_ray_says_against_a_cluster_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**given: Any) -> None:
         raise RuntimeError("Version mismatch:\n\n  the cluster has Ray 1.0.\nmore\nand more")
 
@@ -69,7 +67,7 @@ def test_whatever_ray_says_against_a_cluster_is_said_in_a_line(
     assert "cannot use Ray at 'auto' (Version mismatch: the cluster has Ray 1.0); start a cluster" in said
 
 
-def test_a_cluster_without_a_node_for_one_client_is_too_small(
+def test_a_cluster_can_be_too_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: dict[str, Any]
 ) -> None:
     """Nodes of 1, 3 and, no longer there, 8 cores."""
@@ -125,7 +123,7 @@ def started_node(environment: dict[str, str], *words: str) -> subprocess.Popen[s
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_cluster_asks_for_the_token_that_a_local_run_left_behind_and_is_shown_it(
+def test_a_cluster_is_shown_the_token_that_it_asks_for(
     environment_of_a_new_user: dict[str, str], tmp_path: Path
 ) -> None:
     """A run on a Ray of its own leaves ~/.ray/auth_token; with that file, `ray start --head` asks for it."""

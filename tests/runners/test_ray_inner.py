@@ -103,7 +103,7 @@ def brought_out(updates: list[LocalUpdate]) -> dict[int, Any]:
 @pytest.mark.parametrize(
     ("held", "finished"), [("sequential", ()), ("parallel", (2, 5)), ("stacked", ()), ("stacked", (2, 5))]
 )
-def test_portions_computed_elsewhere_have_the_bits_of_the_runner_in_process(
+def test_portions_computed_elsewhere_have_the_bits_of_a_run_here(
     held: str, finished: tuple[int, ...]
 ) -> None:
     """Elsewhere: a runner of its own for each portion, as if every one had another actor."""
@@ -140,7 +140,7 @@ def test_a_runner_that_an_actor_cannot_hold_is_refused_before_anything_is_comput
             federations.built(federations.config("standalone", federation=federation, runtime=holding(name)))
 
 
-def test_stacks_in_actors_are_other_bits_than_clients_by_themselves_and_no_others_than_stacks_in_process(
+def test_stacks_in_actors_have_the_bits_of_stacks_in_process_and_of_nothing_else(
     tmp_path: Path,
 ) -> None:
     """To a resume of one session, on four other ways of computing it."""
@@ -167,7 +167,7 @@ def test_settings_of_actors_that_are_never_read_are_said() -> None:
     assert unread(**holding("parallel", workers_per_actor=4)) == []
 
 
-def test_a_ray_that_is_started_here_has_as_many_clients_at_work_as_there_are_cores(
+def test_a_ray_that_is_started_here_has_a_client_for_each_core(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of eight cores, with two to a client: an actor of three clients, or four of one; or as many as are asked for."""
@@ -216,9 +216,7 @@ def after_two_rounds(engine: Engine) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", methods.names())
-def test_actors_with_clients_side_by_side_have_the_bits_of_clients_in_process(
-    name: str, side_by_side: dict[str, Any]
-) -> None:
+def test_actors_with_clients_side_by_side_have_the_same_bits(name: str, side_by_side: dict[str, Any]) -> None:
     subject = Subject(name)
     there, here = (
         after_two_rounds(subject.built(federation=EVERYBODY, runtime=each).engine)
@@ -340,7 +338,7 @@ def test_data_that_only_this_process_has_are_refused() -> None:
         WorkerSetup.of(federations.context(made), Hooks(parts.method, parts.federation), RuntimeConfig())
 
 
-def test_where_ray_is_not_installed_the_line_that_installs_it_is_said(
+def test_without_ray_the_line_that_installs_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("workers", "cluster"):
@@ -390,7 +388,7 @@ def test_nothing_loads_ray_unless_a_run_asks_for_it() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_only_where_no_actor_was_left_it_is_told_that_there_is_one_again(
+def test_only_where_no_actor_was_left_a_new_one_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, said = iter([0.0, 1.0, 7.0, 8.0, 9.0]), list[str]()

@@ -70,9 +70,7 @@ def after(name: str, runner: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "name", ["scaffold", *(pytest.param(each, marks=pytest.mark.long) for each in ("fedkd", "fedl2g_f"))]
 )
-def test_clients_steps_taken_in_turn_give_the_bits_of_clients_side_by_side(
-    name: str, interleaved: None
-) -> None:
+def test_steps_taken_in_turn_give_the_bits_of_clients_side_by_side(name: str, interleaved: None) -> None:
     """Two phases, several networks, a forward-mode product, corrections: nothing of a step is another client's."""
     assert after(name, "interleaved") == after(name, "parallel")
 

@@ -266,7 +266,7 @@ def test_a_weight_that_no_loss_reaches_does_not_move_and_draws_are_the_clients_o
         (Drawing, "TypeError: randn_like cannot draw for each of several clients at once", 1),
     ],
 )
-def test_clients_that_cannot_be_stacked_train_side_by_side_which_is_said_once(
+def test_clients_that_cannot_be_stacked_say_so_once(
     kind: type[Method], reason: str, rounds: int, scripted: Any
 ) -> None:
     name, told = scripted(kind), []

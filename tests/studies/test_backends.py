@@ -117,7 +117,7 @@ def test_nodes_that_would_not_give_the_same_bits_are_named_with_what_differs() -
         refuse_unlike([NodeInfo("a", here), NodeInfo("b", {}, "device 'cuda' is not available here")])
 
 
-def test_ray_that_is_not_installed_is_said_with_the_line_that_installs_it(
+def test_without_ray_the_line_that_installs_it_is_said(
     cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)

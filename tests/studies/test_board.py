@@ -244,7 +244,7 @@ def test_crossed_seeds_are_columns_of_their_own(tmp_path: Path) -> None:
     assert board.rows[0].points[1].seed == "data 0, init 1, training 0"
 
 
-def test_a_point_that_uses_an_identical_run_has_its_numbers_and_its_name(
+def test_a_linked_point_has_the_numbers_and_name_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (point,) = study(tmp_path, ("fedgh",), (0,))

@@ -114,9 +114,7 @@ def workers() -> list[psutil.Process]:
     return found
 
 
-def test_points_have_the_ledgers_and_tensors_of_runs_here_and_finished_ones_are_left_alone(
-    tmp_path: Path, wherever: str
-) -> None:
+def test_points_equal_runs_here_and_finished_ones_are_left_alone(tmp_path: Path, wherever: str) -> None:
     seen: set[str] = set()
 
     def observe(statuses: Sequence[Status]) -> None:
@@ -145,9 +143,7 @@ def after_rounds(rounds: int, then: Callable[[], None]) -> Callable[[Sequence[St
     return observe
 
 
-def test_a_stop_reaches_points_on_nodes_and_another_sweep_there_or_here_goes_on_with_them(
-    tmp_path: Path, wherever: str
-) -> None:
+def test_a_stop_reaches_points_on_nodes_and_any_sweep_goes_on(tmp_path: Path, wherever: str) -> None:
     planned, stopped, others = asked(tmp_path / "t", rounds=60), threading.Event(), lodgings()
     for on in ("ray", "here", "ray"):
         stopped.clear()
@@ -171,9 +167,7 @@ def now(planned: Plan) -> list[Status]:
     return [Status(point.name, point.rounds).read(planned.folder / point.name) for point in planned.points]
 
 
-def test_a_killed_process_of_a_point_is_said_with_its_node_and_does_not_stop_the_others(
-    tmp_path: Path, wherever: str
-) -> None:
+def test_a_killed_process_of_a_point_does_not_stop_the_others(tmp_path: Path, wherever: str) -> None:
     planned = asked(tmp_path / "t", rounds=40)
     outcome = run(planned, observe=after_rounds(3, lambda: workers()[0].kill()))
     [failed] = outcome.failed
@@ -254,9 +248,7 @@ def wait_for_answer(study: Path, command: checkpoints.Command) -> None:
     assert found.outcome == "applied"
 
 
-def test_files_of_the_user_s_own_and_the_session_to_branch_off_go_along(
-    tmp_path: Path, elsewhere: None
-) -> None:
+def test_own_files_and_the_session_to_branch_off_go_along(tmp_path: Path, elsewhere: None) -> None:
     metric = written(tmp_path, "right.py", METRIC)
     files = Files(metrics=(str(metric),))
     files.load()
@@ -293,9 +285,7 @@ def end_as_runs_left_alone(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
-def test_points_of_a_sweep_that_ends_stop_with_a_checkpoint_and_the_next_goes_on(
-    tmp_path: Path, by: signal.Signals
-) -> None:
+def test_points_stop_with_their_sweep_and_the_next_goes_on(tmp_path: Path, by: signal.Signals) -> None:
     """A Ctrl-C reaches every process of the terminal's, also those that Ray started. A killed sweep leaves points."""
     process = begun(tmp_path, before=("setsid",))
     if by == signal.SIGKILL:

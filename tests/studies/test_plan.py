@@ -86,9 +86,7 @@ def test_an_edit_that_changes_no_point_changes_nothing(folder: Path) -> None:
     assert plan(folder).points == plan(folder, STUDY).points
 
 
-def test_points_stay_as_they_were_listed_whatever_becomes_of_the_preset(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_points_stay_as_listed_without_their_preset(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = plan(folder).points
     monkeypatch.setattr("presets.load", lambda *_: pytest.fail("the preset was asked"))
     assert plan(folder).points == before
@@ -115,7 +113,7 @@ def test_points_that_an_older_program_listed_keep_its_rules(tmp_path: Path) -> N
     assert {point.config["data"]["statistics"] for point in plan(tmp_path / "t").points} == {"all"}
 
 
-def test_a_tuning_study_of_before_keeps_its_rules_for_points_that_it_does_not_list_yet(
+def test_a_tuning_study_of_before_keeps_its_rules_for_its_next_points(
     tmp_path: Path,
 ) -> None:
     request = Request(older_config(STUDY, tmp_path), ("standalone",), rounds=1)

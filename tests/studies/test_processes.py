@@ -76,7 +76,7 @@ def workers_of(process: AnyProcess) -> list[int]:
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_every_point_with_a_checkpoint_and_the_sweep_dies_by_it(
+def test_a_signal_stops_every_point_with_a_checkpoint(
     tmp_path: Path, alone: dict[str, Committed], by: signal.Signals
 ) -> None:
     with sweeping(tmp_path, *asked(tmp_path), "--jobs", "2") as process:
@@ -93,7 +93,7 @@ def test_a_signal_stops_every_point_with_a_checkpoint_and_the_sweep_dies_by_it(
         assert federations.committed(tmp_path / "t" / name) == alone[name]
 
 
-def test_a_killed_sweep_s_points_stop_by_themselves_and_the_next_sweep_goes_on_with_them(
+def test_a_killed_sweep_s_points_stop_and_the_next_goes_on(
     tmp_path: Path, alone: dict[str, Committed]
 ) -> None:
     with sweeping(tmp_path, *asked(tmp_path), "--jobs", "2") as process:
@@ -105,9 +105,7 @@ def test_a_killed_sweep_s_points_stop_by_themselves_and_the_next_sweep_goes_on_w
         assert checkpoints.verify(tmp_path / "t" / name) == []
 
 
-def test_a_killed_point_is_said_and_does_not_stop_the_others(
-    tmp_path: Path, alone: dict[str, Committed]
-) -> None:
+def test_a_killed_point_does_not_stop_the_others(tmp_path: Path, alone: dict[str, Committed]) -> None:
     with sweeping(tmp_path, *asked(tmp_path)) as process:
         wait_until(lambda: rounds(tmp_path / "t" / "standalone") >= 1, process)
         (child,) = workers_of(process)

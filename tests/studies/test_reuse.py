@@ -92,7 +92,7 @@ def test_tables_and_states_read_a_linked_point_where_it_is(tmp_path: Path) -> No
     assert [point.name for point in plan(study).unbegun] == ["s0", "s1"]
 
 
-def test_finished_points_of_other_code_are_named_before_the_others_run(
+def test_finished_points_of_other_code_are_named_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study, (first, _) = prepared(tmp_path, "t", 0, 1)
@@ -135,7 +135,7 @@ def test_commands_that_read_take_a_linked_point(linked: Path, monkeypatch: pytes
             assert "uses" not in call(words, "one/s0", "--sessions-dir", ".").err
 
 
-def test_commands_that_change_a_session_name_the_one_that_a_linked_point_uses(
+def test_commands_that_change_a_session_name_the_linked_one(
     linked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(linked)

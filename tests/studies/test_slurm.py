@@ -72,9 +72,7 @@ def test_points_that_compute_on_a_gpu_are_given_one(tmp_path: Path) -> None:
         assert ("--gres=gpu:1" in text) == asks, (device, gpus)
 
 
-def test_written_again_a_script_keeps_what_its_user_has_made_of_it_but_for_the_tasks(
-    cli: Cli, sessions: Path
-) -> None:
+def test_written_again_a_script_keeps_its_users_edits_but_for_the_tasks(cli: Cli, sessions: Path) -> None:
     """Also another encoding, and that it may be executed."""
     assert cli(*ASKED).code == 0
     script = sessions / "t" / "slurm.sh"
@@ -135,7 +133,7 @@ def task(folder: Path, number: int) -> subprocess.Popen[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_tasks_killed_and_stopped_at_their_limit_end_as_runs_left_alone_when_submitted_again(
+def test_tasks_killed_or_at_their_limit_end_as_runs_left_alone_once_submitted(
     tmp_path: Path,
 ) -> None:
     """Side by side: one is killed with SIGKILL, the other is sent SIGTERM as before its time limit."""
@@ -255,9 +253,7 @@ def job(folder: Path, variables: dict[str, str], *arguments: str) -> subprocess.
 
 
 @pytest.mark.slow
-def test_a_job_at_its_limit_stops_queues_itself_again_and_ends_as_one_left_alone(
-    tmp_path: Path, job_7: dict[str, str]
-) -> None:
+def test_a_job_at_its_limit_queues_itself_again(tmp_path: Path, job_7: dict[str, str]) -> None:
     config = configuration(tmp_path, "fedlora", 4000)
     first = job(tmp_path, job_7, "--config", config, "--workers", "1")
     wait_until(lambda: rounds(tmp_path / "job") >= 2, first)
@@ -279,9 +275,7 @@ def test_a_job_at_its_limit_stops_queues_itself_again_and_ends_as_one_left_alone
 
 
 @pytest.mark.long
-def test_a_job_that_is_cancelled_stops_with_a_checkpoint_and_does_not_come_back(
-    tmp_path: Path, job_7: dict[str, str]
-) -> None:
+def test_a_cancelled_job_stops_and_does_not_come_back(tmp_path: Path, job_7: dict[str, str]) -> None:
     config = configuration(tmp_path, "fedlora", 4000)
     process = job(tmp_path, job_7, "--config", config, "--workers", "1")
     wait_until(lambda: rounds(tmp_path / "job") >= 1, process)

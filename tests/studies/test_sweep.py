@@ -19,9 +19,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 
 @pytest.mark.long
-def test_a_sweep_runs_every_point_as_run_would_and_asked_for_again_runs_nothing(
-    cli: Cli, sessions: Path
-) -> None:
+def test_a_sweep_runs_every_point_as_run_would_and_again_runs_nothing(cli: Cli, sessions: Path) -> None:
     result = cli("sweep", "t", *TINY, "--rounds=2", "--over=method=standalone,fedgh", "--jobs=2", "--json")
     assert result.code == 0, result.err
     lines = [json.loads(line) for line in result.out.splitlines()]

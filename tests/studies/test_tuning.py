@@ -229,9 +229,7 @@ def test_a_damaged_trial_does_not_count_and_is_computed_again_once_it_is_removed
 
 
 @pytest.mark.long
-def test_trials_of_other_or_unknown_code_are_named_before_the_others_run(
-    tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_trials_of_other_or_unknown_code_are_named_first(tmp_path: Path, monkeypatch: Patch) -> None:
     in_process(monkeypatch, every=2)
     asked, study, said = replace(ONE, rounds=1, budget=2), tmp_path / "t", list[str]()
     assert tune(study, asked, Launch(tmp_path)).reason == "stop"
@@ -247,9 +245,7 @@ def test_trials_of_other_or_unknown_code_are_named_before_the_others_run(
 
 
 @pytest.mark.long
-def test_halving_continues_the_best_and_computes_no_round_twice(
-    tmp_path: Path, small: dict[str, Any]
-) -> None:
+def test_halving_continues_the_best_and_repeats_no_round(tmp_path: Path, small: dict[str, Any]) -> None:
     rounds, [_, chosen] = rounds_of(tmp_path / "t"), tuned(tmp_path / "t")
     for method in SMALL.methods:
         assert sorted(rounds[f"{method}-t{trial:02d}-s100"] for trial in range(4)) == [1, 1, 2, 4]
@@ -409,9 +405,7 @@ def test_methods_with_the_same_flops_have_as_many_trials_as_fit(tmp_path: Path, 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("here")
-def test_methods_with_different_numbers_of_trials_meet_at_the_same_rungs(
-    tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_methods_with_other_numbers_of_trials_share_rungs(tmp_path: Path, monkeypatch: Patch) -> None:
     """By two to 4 rounds, 4 trials have rungs at rounds 1, 2, and 4, and 2 trials at rounds 2 and 4."""
     counts = {"standalone": 4, "fedproto": 2}
 
@@ -447,9 +441,7 @@ def scrambled(numbers: Any, draws: random.Random) -> Any:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("small")
-def test_random_test_accuracies_in_the_files_change_no_choice_and_random_eval_accuracies_do(
-    tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_choices_depend_on_eval_and_never_on_test_accuracies(tmp_path: Path, monkeypatch: Patch) -> None:
     """Every test accuracy of the ledgers, as they are read. Those on eval show that the test could fail."""
 
     def choices() -> list[list[int]]:

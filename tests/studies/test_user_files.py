@@ -63,9 +63,7 @@ method = ["standalone", "fd"]
     return sessions / "t"
 
 
-def test_a_study_keeps_the_files_with_their_sha256_and_names_what_is_in_them(
-    asked: Path, files: Files
-) -> None:
+def test_a_study_keeps_the_files_with_their_sha256_and_their_names(asked: Path, files: Files) -> None:
     study = StudySpec.read(asked / "study.toml")
     assert study.files == files
     assert study.config["federation"]["group"] == ["tiny_mlp", "mynets:Net@last"]
@@ -74,7 +72,7 @@ def test_a_study_keeps_the_files_with_their_sha256_and_names_what_is_in_them(
     assert listed == [[("model", "mynets.py"), ("metric", "right.py")]] * 2
 
 
-def test_a_point_is_run_with_them_as_run_would(
+def test_a_point_runs_with_them(
     asked: Path, cli: Cli, sessions: Path, files: Files, point_of: Any, another_process: Any
 ) -> None:
     another_process()
@@ -142,7 +140,7 @@ def test_a_dry_run_counts_such_models_and_tells_which_cannot_be(cli: Cli, files:
 
 
 @pytest.mark.long
-def test_points_branch_off_a_session_that_has_them(
+def test_points_branch_off_with_them(
     cli: Cli, sessions: Path, files: Files, point_of: Any, another_process: Any
 ) -> None:
     own = [f"--model={files.models[0]}", f"--metric={files.metrics[0]}"]
@@ -160,9 +158,7 @@ def test_points_branch_off_a_session_that_has_them(
     assert SessionReader(sessions / "b" / "lr0.1").records()[-1]["round"] == 2
 
 
-def test_from_python_a_file_that_only_this_process_has_loaded_is_asked_for(
-    tmp_path: Path, files: Files
-) -> None:
+def test_a_file_that_only_this_process_has_loaded_is_asked_for(tmp_path: Path, files: Files) -> None:
     cfg = hs.preset(federation__group=[f"{files.models[0]}:Net@last"], method="standalone", rounds=1)
     assert cfg.federation.group == ("mynets:Net@last",)
     with pytest.raises(ConfigError, match=r'needs the model file mynets\.py, .* models = \["mynets\.py"\]'):
