@@ -21,7 +21,6 @@ from simulator.base.sections import RuntimeConfig
 from simulator.config import idle
 from simulator.contract import Subject
 from simulator.engine.builder import Built
-from simulator.engine.round import Engine
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job, LocalUpdate, Work, carry_out
 from simulator.runners import ray as on_ray
@@ -33,6 +32,7 @@ from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session, other_bits
 from simulator.training.trainer import TrainingContext
 from tests import federations
+from tests.runners.conftest import run
 
 EVERYBODY = {"clients": 8, "participation": 1.0}
 """Of whom four have one architecture, and four another."""
@@ -203,24 +203,12 @@ def side_by_side() -> Iterator[dict[str, Any]]:
     engine.close()
 
 
-def after_two_rounds(engine: Engine) -> dict[str, Any]:
-    state, records = engine.initial_state(), []
-    for _ in range(2):
-        state = engine.round(state, lambda _: None)
-        assert state.record is not None
-        assert state.record["timing"]["workers"] in (1, 4)
-        records.append(federations.untimed(state.record))
-    engine.close()
-    return federations.state_bits(state) | {"records": records}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", methods.names())
 def test_actors_with_clients_side_by_side_have_the_same_bits(name: str, side_by_side: dict[str, Any]) -> None:
     subject = Subject(name)
     there, here = (
-        after_two_rounds(subject.built(federation=EVERYBODY, runtime=each).engine)
-        for each in (side_by_side, {})
+        run(subject.built(federation=EVERYBODY, runtime=each).engine) for each in (side_by_side, {})
     )
     assert there == here
 
@@ -239,20 +227,14 @@ def sent(tensors: Mapping[str, Tensor]) -> Any:
 def test_tensors_arrive_bit_for_bit_whatever_their_dtype_and_shape(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(DTYPES))
     shape = data.draw(st.lists(st.integers(0, 3), max_size=4))
-    stream = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
+    stream = torch.Generator().manual_seed(seed := data.draw(st.integers(0, 99)))
     tensor = (100 * torch.randn(shape, generator=stream)).to(dtype)
-    arrived = sent({"a/b": tensor})
-    assert type(arrived) is dict
-    assert federations.bits(arrived) == federations.bits({"a/b": tensor})
-
-
-def test_what_lies_otherwise_in_memory_arrives_contiguous_as_the_receivers_own() -> None:
-    turned = torch.arange(6.0).reshape(2, 3).T
-    [arrived] = sent({"turned": turned}).values()
-    assert arrived.is_contiguous()
-    assert torch.equal(arrived, turned)
-    arrived += 1
-    assert turned[0, 0] == 0
+    arrived = sent({"a/b": tensor, "turned": tensor.mT if len(shape) > 1 else tensor})
+    assert type(arrived) is dict and all(each.is_contiguous() for each in arrived.values())
+    assert federations.bits(arrived) == federations.bits({"a/b": tensor, "turned": arrived["turned"]})
+    assert len(shape) < 2 or torch.equal(arrived["turned"].mT, tensor)
+    arrived["a/b"].zero_()  # the receiver's own
+    assert torch.equal(tensor, (100 * torch.randn(shape, generator=stream.manual_seed(seed))).to(dtype))
 
 
 def test_equal_payloads_are_put_once_and_no_more_than_so_many_are_kept() -> None:
@@ -275,22 +257,20 @@ def runner(samples: list[int]) -> RayRunner:
     return RayRunner(context, RuntimeConfig(workers=1))
 
 
-def test_clients_are_begun_by_samples_and_parameters_while_none_was_timed() -> None:
-    assert runner([10, 30, 20, 30]).longest_first([[0], [1], [2], [3]]) == [[1], [3], [2], [0]]
-
-
-def test_clients_are_begun_by_the_time_they_took_and_others_by_the_pace_of_those() -> None:
-    """Those three took 0.1 s a sample, so that client 3, with 25 samples, is likely to take 2.5 s."""
-    at_work = runner([10, 30, 20, 25])
-    at_work._seconds = {0: 3.0, 1: 1.0, 2: 2.0}
-    assert at_work.longest_first([[0], [1], [2], [3]]) == [[0], [3], [2], [1]]
-
-
-def test_clients_that_are_given_to_an_actor_together_are_begun_by_their_sum() -> None:
-    """5, 4 and 2 s; those who are alike, by the number of their first client."""
-    at_work = runner([10, 10, 10, 10, 10, 10])
-    at_work._seconds = {0: 5.0, 1: 2.0, 2: 2.0, 3: 2.0, 4: 1.0, 5: 1.0}
-    assert at_work.longest_first([[4, 5], [3], [1, 2], [0]]) == [[0], [1, 2], [3], [4, 5]]
+def test_clients_are_begun_longest_first_by_their_times_or_by_samples_and_parameters() -> None:
+    """Three clients took 0.1 s a sample, so that client 3, with 25 samples, is likely to take 2.5 s. Clients that are
+    given to an actor together are begun by their sum: 5, 4 and 2 s; equal ones by the number of their first.
+    """
+    alone = [[0], [1], [2], [3]]
+    of_six: dict[int, float] = {0: 5.0, 1: 2.0, 2: 2.0, 3: 2.0, 4: 1.0, 5: 1.0}
+    for samples, seconds, groups, expected in (
+        ([10, 30, 20, 30], {}, alone, [[1], [3], [2], [0]]),
+        ([10, 30, 20, 25], {0: 3.0, 1: 1.0, 2: 2.0}, alone, [[0], [3], [2], [1]]),
+        ([10] * 6, of_six, [[4, 5], [3], [1, 2], [0]], [[0], [1, 2], [3], [4, 5]]),
+    ):
+        at_work = runner(samples)
+        at_work._seconds = seconds
+        assert at_work.longest_first(groups) == expected
 
 
 def worker_setup(subject: Subject, **sections: Any) -> WorkerSetup:
@@ -314,21 +294,6 @@ def test_whatever_changes_a_clients_result_changes_the_hash_of_its_run() -> None
     first, *others = (worker_setup(subject, **each).sha256 for each in changes)
     assert len({first, *others}) == len(changes)
     assert worker_setup(subject, evaluation={"batch_size": 7}).sha256 == first
-
-
-def test_equipment_gives_the_update_that_the_run_itself_would_compute() -> None:
-    parts = Subject("fedlora").built()
-    state = parts.engine.initial_state()
-    hooks = Hooks(parts.method, parts.federation)
-    packed = pickle.dumps(WorkerSetup.of(federations.context(parts), hooks, RuntimeConfig()))
-    there, hooks_there = pickle.loads(packed).set_up()
-    client = parts.federation.clients[1]
-    payload = hooks.downlink(1, state.server, client)
-    mine = federations.updated(parts, 1, state.clients[1], dict(payload))
-    job = Job(state.clients[1], {name: tensor.clone() for name, tensor in payload.items()})
-    [theirs] = carry_out(there, Work(hooks_there, 1, {1: job}))
-    assert federations.bits(theirs.tensors) == federations.bits(mine.tensors)
-    assert theirs.losses == mine.losses
 
 
 def test_data_that_only_this_process_has_are_refused() -> None:
