@@ -47,6 +47,10 @@ class ImageSpec(InputSpec):
     height: int
     width: int
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.channels, self.height, self.width  # `ImageShape` has further fields
+
     def arguments(self) -> Mapping[str, Any]:
         return {"in_channels": self.channels, "image_size": (self.height, self.width)}
 
