@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from textual.app import App
 from textual.notifications import Notification, Notify
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import ContentSwitcher
 from textual.widgets._toast import Toast
 
@@ -58,7 +58,7 @@ class Host(App[str]):
         return AppScreen(id="_default")
 
     @property
-    def main(self) -> Any:
+    def main(self) -> Screen[Any]:
         """The screen under all dialogs."""
         return self.screen_stack[0]
 

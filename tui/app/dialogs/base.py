@@ -57,8 +57,8 @@ class Dialog(ModalScreen[Result], AppScreen[Result]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "leave", show=False)]
     hint = "esc cancel"
 
-    def __init__(self, title: str, **about: Any) -> None:
-        super().__init__(**about)
+    def __init__(self, title: str) -> None:
+        super().__init__()
         self._title = title
 
     def spelled(self, text: object) -> str:
@@ -94,12 +94,8 @@ class Dialog(ModalScreen[Result], AppScreen[Result]):
 
     def _fit(self, size: Size, update: bool = True) -> None:
         """Set the classes by which style.tcss sizes dialogs."""
-        classes = {
-            "-wide": size.width >= WIDE,
-            "-tall": size.height >= TALL,
-            "-short": size.height < TALL,
-            "-low": size.height < LOW,
-        }
+        wide, tall, low = size.width >= WIDE, size.height >= TALL, size.height < LOW
+        classes = {"-wide": wide, "-tall": tall, "-short": not tall, "-low": low}
         self.update_classes(classes, update=update, animate=False)
 
     def complain(self, fault: str) -> None:
@@ -243,7 +239,8 @@ class Options(OptionList):
 
     def _fitting(self, letters: str) -> list[Option]:
         self._all = self._all or tuple(self.options)
-        return best((each for each in self._all if not letters or not each.disabled), letters, _id)
+        able = (each for each in self._all if not letters or not each.disabled)
+        return best(able, letters, lambda each: each.id or "")
 
     def _narrow(self, letters: str) -> None:
         chosen = self.highlighted_option
@@ -254,10 +251,6 @@ class Options(OptionList):
         self.post_message(self.Narrowed(letters))
 
 
-def _id(option: Option) -> str:
-    return option.id or ""
-
-
 class Choose(Dialog[str]):
     """Returns the id of the chosen line."""
 
@@ -265,26 +258,17 @@ class Choose(Dialog[str]):
 
     def __init__(self, title: str, text: str, choices: Sequence[Choice], selected: str | None = None) -> None:
         super().__init__(title)
-        self._text = text
-        self._choices = choices
-        self._selected = selected
+        self._text, self._choices, self._selected = text, choices, selected
 
     def body(self) -> Iterable[Widget]:
         if self._text:
             yield Static(self.spelled(self._text), classes="text", markup=False)
         width = max(cell_count(name) for _, name, _ in self._choices) + 2
-        yield Options(
-            *(
-                Option(
-                    Content.assemble(
-                        (padded(self.spelled(name), width), "bold" if about else ""), self.spelled(about)
-                    ),
-                    id=id,
-                )
-                for id, name, about in self._choices
-            ),
-            compact=True,
-        )
+        lines = []
+        for id, name, about in self._choices:
+            named = padded(self.spelled(name), width), "bold" if about else ""
+            lines.append(Option(Content.assemble(named, self.spelled(about)), id=id))
+        yield Options(*lines, compact=True)
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)

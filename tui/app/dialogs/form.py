@@ -25,6 +25,7 @@ from tui.common.errors import explain
 from tui.common.fuzzy import best
 
 Result = TypeVar("Result")
+Found = TypeVar("Found")
 Known = tuple[str, str]
 """A possible value of a field, and its description."""
 VALUE_CELLS = 28
@@ -55,7 +56,6 @@ class Field:
 
     @property
     def title(self) -> str:
-        """What stands before the line."""
         return self.label or self.name
 
 
@@ -93,6 +93,11 @@ class Form(Dialog[Result]):
     def values(self) -> dict[str, str]:
         return {name: self.query_one(f"#field-{name}", Input).value.strip() for name in self._fields}
 
+    @property
+    def known(self) -> OptionList:
+        """The list of values of the focused field."""
+        return self.query_one("#known", OptionList)
+
     def body(self) -> Iterable[Widget]:
         width = max(len(field.title) for field in self._fields.values()) + 2
         with Vertical(classes="fields"):
@@ -112,7 +117,7 @@ class Form(Dialog[Result]):
         yield Static("", id="remark", markup=False)
 
     def on_mount(self) -> None:
-        self.query_one("#known", OptionList).can_focus = False
+        self.known.can_focus = False
         self.begin()
         self._remark()
 
@@ -143,12 +148,12 @@ class Form(Dialog[Result]):
 
     def action_choose(self, step: int) -> None:
         """Put the next or the previous of the listed values into the field."""
-        known = self.query_one("#known", OptionList)
+        known = self.known
         if not known.display or not known.option_count:
             return
         place = -1 if known.highlighted is None and step > 0 else known.highlighted or 0
         known.highlighted = (place + step) % known.option_count
-        self._take(self._chosen() or "")
+        self._take(known.get_option_at_index(known.highlighted).id or "")
 
     def action_submit(self) -> None:
         if self._working:
@@ -156,19 +161,25 @@ class Form(Dialog[Result]):
         self._working = True
         self.complain("")
         self.set_timer(SLOW_SECONDS, self._entitle)
-        self.run_worker(partial(self._accept, self.values), thread=True)
+        self.work(partial(self.accept, self.values), self.dismiss, self._refuse)
 
-    def _accept(self, values: dict[str, str]) -> None:
-        try:
-            result = self.accept(values)
-        except Exception as error:  # any error is shown in the dialog
-            self.tell(self._refuse, explain(error)[0])
-        else:
-            self.tell(self.dismiss, result)
+    def work(
+        self, do: Callable[[], Found], then: Callable[[Found], object], refuse: Callable[[str], object]
+    ) -> None:
+        """Do something slow on a thread, then show what comes of it, or the sentence of an error."""
 
-    def tell(self, do: Callable[..., object], *given: object) -> None:
-        """Call a method from a thread, unless the dialog has been left meanwhile."""
-        self.app.call_from_thread(lambda: do(*given) if self in self.app.screen_stack else None)
+        def carry_out() -> None:
+            try:
+                ending = partial(then, do())
+            except Exception as error:  # any error is shown in the dialog
+                ending = partial(refuse, explain(error)[0])
+            self.tell(ending)
+
+        self.run_worker(carry_out, thread=True)
+
+    def tell(self, do: Callable[[], object]) -> None:
+        """Call a function from a thread, unless the dialog has been left meanwhile."""
+        self.app.call_from_thread(lambda: do() if self in self.app.screen_stack else None)
 
     def _refuse(self, fault: str) -> None:
         self._working = False
@@ -190,12 +201,6 @@ class Form(Dialog[Result]):
         field = self._fields.get(self._place)
         return value[: value.rfind(" ") + 1] if field and field.words else ""
 
-    def _chosen(self) -> str | None:
-        known = self.query_one("#known", OptionList)
-        if known.highlighted is None or not known.display:
-            return None
-        return known.get_option_at_index(known.highlighted).id
-
     def _remark(self) -> None:
         text = self.remark(self.values)
         line = self.query_one("#remark", Static)
@@ -204,7 +209,7 @@ class Form(Dialog[Result]):
 
     def _list_known(self) -> None:
         """The values for the focused field that fit the typed text, the best first, or else the nearest ones."""
-        known, self._taken = self.query_one("#known", OptionList), None
+        known, self._taken = self.known, None
         field = self._fields.get(self._place)
         offered = field.known() if field else ()
         found = best(offered, self._typed, lambda each: each[0])  # in names before descriptions

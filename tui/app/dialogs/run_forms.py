@@ -31,7 +31,6 @@ from tui.app.dialogs.form import Field, Form, Known, assignments, form_hint, num
 from tui.app.view import in_force
 from tui.common import findings
 from tui.common.cells import padded
-from tui.common.errors import explain
 from tui.common.formatting import counted, duration, size
 
 SETTLED_SECONDS = 0.4
@@ -70,39 +69,21 @@ class NewRunDialog(Form[NewRun]):
         if choices.seed is not None:
             given["seed"] = str(choices.seed)
         methods = partial(_methods, tuple(plugins))
-        example = "key=value …, such as training.epochs=2"
-        super().__init__(
-            "New run",
-            [
-                Field("preset", given.get("preset", ""), QUICKSTART, _presets, only=True),
-                Field(
-                    "dataset",
-                    given.get("dataset", ""),
-                    f"{usual}; or a folder",
-                    self._datasets,
-                    label="data set",
-                ),
-                Field("method", given.get("method", ""), usual, methods, only=True),
-                *(
-                    Field(name, given.get(name, ""), usual, whole=True)
-                    for name in ("rounds", "clients", "seed")
-                ),
-                Field(
-                    "set",
-                    " ".join(choices.assignments),
-                    example,
-                    lambda: setting_names(method=self._method()),
-                    label="settings",
-                    words=True,
-                ),
-                Field("name", name, "generated name", label="session"),
-            ],
-        )
+        example = " ".join(choices.assignments), "key=value …, such as training.epochs=2"
+        or_folder = given.get("dataset", ""), f"{usual}; or a folder"
+        fields = [
+            Field("preset", given.get("preset", ""), QUICKSTART, _presets, only=True),
+            Field("dataset", *or_folder, self._datasets, label="data set"),
+            Field("method", given.get("method", ""), usual, methods, only=True),
+            *(Field(each, given.get(each, ""), usual, whole=True) for each in ("rounds", "clients", "seed")),
+            Field("set", *example, self._settings, label="settings", words=True),
+            Field("name", name, "generated name", label="session"),
+        ]
+        super().__init__("New run", fields)
 
-    def _method(self) -> str | None:
-        """The method of the form or its preset, if it is known."""
-        values = self.values
-        return values["method"] or str(_raw(values).get("method", {}).get("name", "")) or None
+    def _settings(self) -> Sequence[Known]:
+        """Those of the method of the form or its preset, if it is known."""
+        return setting_names(method=_method(self.values) or None)
 
     def remark(self, values: dict[str, str]) -> str:
         if self._fetching:
@@ -112,10 +93,9 @@ class NewRunDialog(Form[NewRun]):
             return ""  # the form says so
         raw = _raw(values)
         dataset = _dataset(values)
-        method = values["method"] or str(raw.get("method", {}).get("name", ""))
         rounds = values["rounds"] or raw.get("rounds", "?")
         clients = values["clients"] or raw.get("federation", {}).get("clients", 10)
-        about = f"{catalog.preset(name).title}\n{method} on {dataset}, {clients} clients, {rounds} rounds"
+        about = f"{catalog.preset(name).title}\n{_method(values)} on {dataset}, {clients} clients, {rounds} rounds"
         missing = _missing(dataset, self._data)
         return "\n".join(filter(None, (about, missing and f"Missing: {missing}", self._report(values))))
 
@@ -131,20 +111,19 @@ class NewRunDialog(Form[NewRun]):
         return self._reports.get(wanted, "")
 
     def _begin_reading(self, wanted: tuple[str, str]) -> None:
-        if wanted == self._wanted and wanted not in self._reports:
-            self.run_worker(partial(self._read, wanted), thread=True)
-
-    def _read(self, wanted: tuple[str, str]) -> None:
-        name, words = wanted
-        try:
+        def read() -> str:
+            name, words = wanted
             settings = [each for each in assignments(words) if each.startswith("data.")]
             report = catalog.report(name, settings, self._data)
-            lines = [f"Read: {findings.data_summary(report)}"]
-            lines += [f"Warning: {each}" for each in report["warnings"][:WARNINGS]]
-            self._reports[wanted] = "\n".join(lines)
-        except Exception as error:  # any error is shown in the dialog
-            self._reports[wanted] = explain(error)[0]
-        self.tell(self._remark)
+            warnings = [f"Warning: {each}" for each in report["warnings"][:WARNINGS]]
+            return "\n".join([f"Read: {findings.data_summary(report)}", *warnings])
+
+        def show(text: str) -> None:
+            self._reports[wanted] = text
+            self._remark()
+
+        if wanted == self._wanted and wanted not in self._reports:
+            self.work(read, show, show)
 
     def accept(self, values: dict[str, str]) -> NewRun:
         choices = replace(
@@ -177,15 +156,8 @@ class NewRunDialog(Form[NewRun]):
             doing = "downloading" if catalog.is_missing(name, self._data) else "checking"
             self._fetching = f"{doing} {name}…"
             self._remark()
-            self.run_worker(partial(self._fetch, name), thread=True)
-
-    def _fetch(self, name: str) -> None:
-        fault = ""
-        try:
-            catalog.fetch_dataset(name, self._data, partial(self._fetched, name))
-        except Exception as error:  # any error is shown in the dialog
-            fault = explain(error)[0]
-        self.tell(self._fetch_ended, fault)
+            fetch = partial(catalog.fetch_dataset, name, self._data, partial(self._fetched, name))
+            self.work(fetch, lambda _: self._fetch_ended(""), self._fetch_ended)
 
     def _fetched(self, name: str, done: int, total: int | None) -> None:
         share = f"{size(done)} of {size(total)}" if total else size(done)
@@ -210,6 +182,11 @@ def _raw(values: Mapping[str, str]) -> Mapping[str, Any]:
     """The settings in the preset of a form; none if it is unknown."""
     name = values["preset"] or QUICKSTART
     return catalog.preset(name).config if name in catalog.preset_names() else {}
+
+
+def _method(values: Mapping[str, str]) -> str:
+    """The method of a form or its preset; "" if it is unknown."""
+    return values["method"] or str(_raw(values).get("method", {}).get("name", ""))
 
 
 def _dataset(values: Mapping[str, str]) -> str:

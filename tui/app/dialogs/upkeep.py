@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from htfl_sim import sessions
 from htfl_sim.errors import ConfigError, DiskError, SessionUnreadable
@@ -24,6 +25,8 @@ from tui.common.formatting import counted, size, some
 
 Wish = tuple[tuple[str, ...], str]
 """Tags and a note."""
+Edited = tuple[dict[Path, Path | None], str, str]
+"""The folders that changed, with what they are now, None: gone; what was done; and why the rest was not."""
 
 
 class NoteDialog(Form[Wish]):
@@ -63,16 +66,13 @@ class OfSessions(Form[str]):
 
     def begin(self) -> None:
         super().begin()
-        self.run_worker(self._look, thread=True)
+        self.work(
+            lambda: self.about([sessions.dependents(folder) for folder in self._folders]),
+            self._tell,
+            self._tell,
+        )
 
-    def _look(self) -> None:
-        try:
-            about = self.about([sessions.dependents(folder) for folder in self._folders])
-        except Exception as error:  # any error is shown in the dialog
-            about = explain(error)[0]
-        self.tell(self._told, about)
-
-    def _told(self, about: str) -> None:
+    def _tell(self, about: str) -> None:
         self._about = about
         self._remark()
 
@@ -141,9 +141,60 @@ def edit(host: Host, what: str) -> None:
     """Change the session under the cursor of a list, or the one shown: 'note' or 'rename'. 'delete': see `doomed`."""
     if what == "delete":
         if folders := doomed(host):
-            ask_delete(host, folders)
-    elif (folder := chosen(host)) is not None:
-        (ask_note if what == "note" else ask_rename)(host, folder)
+            ask = DeleteDialog(folders)
+            _ask(host, ask, folders[0], lambda word: f"deleting {word}…", lambda _: _remove(folders))
+        return
+    if (folder := chosen(host)) is None:
+        return
+    name = name_of(folder)
+
+    def write(wish: Wish) -> Edited:
+        sessions.mark(folder, *wish)  # the owner of a running session writes them
+        return {folder: folder}, f"Changed the tags and the note of {name}.", ""
+
+    def rename(other: str) -> Edited:
+        now = sessions.rename(folder, other)
+        return {folder: now}, f"Renamed {name} to {now.name}.", ""
+
+    if what == "note":
+        note = NoteDialog(folder, host.view.library)
+        _ask(host, note, folder, lambda _: f"writing the note of {name}…", write)
+    else:
+        _ask(host, RenameDialog(folder), folder, lambda _: "", rename)
+
+
+def _ask(
+    host: Host, dialog: Form[Any], folder: Path, doing: Callable[[Any], str], work: Callable[[Any], Edited]
+) -> None:
+    """Ask for a change, make it on a thread, and follow it wherever the app shows a session."""
+
+    def done(found: Edited) -> None:
+        places, said, fault = found
+        for before, now in places.items():
+            host.session_changed(before, now)
+        if said:
+            host.say(said)
+        if fault:
+            host.say(fault, "error")
+
+    def begin(given: Any) -> None:
+        host.background.run(f"edit {folder}", doing(given), lambda: work(given), done)
+
+    host.ask(dialog, begin)
+
+
+def _remove(folders: Sequence[Path]) -> Edited:
+    """Delete sessions. If one cannot be deleted, those after it stay."""
+    removed, fault = list[Path](), ""
+    for folder in folders:
+        try:
+            sessions.remove(folder)
+        except Exception as error:  # those before are gone
+            fault = explain(error)[0]
+            break
+        removed.append(folder)
+    said = f"Deleted {some(list(map(name_of, removed)))}." if removed else ""
+    return dict.fromkeys(removed), said, fault
 
 
 def doomed(host: Host) -> Sequence[Path]:
@@ -169,63 +220,6 @@ def chosen(host: Host) -> Path | None:
     return None
 
 
-def ask_note(host: Host, folder: Path) -> None:
-    """Ask for tags and a note. The owner of a running session writes them."""
-    name = name_of(folder)
-
-    def write(wish: Wish) -> None:
-        doing = f"writing the note of {name}…"
-        host.background.run(f"note {folder}", doing, lambda: sessions.mark(folder, *wish), done)
-
-    def done(_: object) -> None:
-        host.session_changed(folder, folder)
-        host.say(f"Changed the tags and the note of {name}.")
-
-    host.ask(NoteDialog(folder, host.view.library), write)
-
-
-def ask_rename(host: Host, folder: Path) -> None:
-    """Ask for another name, and use it wherever the app shows the session."""
-    before = name_of(folder)
-
-    def rename(name: str) -> None:
-        host.background.run(f"rename {folder}", "", lambda: sessions.rename(folder, name), done)
-
-    def done(now: Path) -> None:
-        host.session_changed(folder, now)
-        host.say(f"Renamed {before} to {now.name}.")
-
-    host.ask(RenameDialog(folder), rename)
-
-
-def ask_delete(host: Host, folders: Sequence[Path]) -> None:
-    """Ask whether to delete sessions. If one cannot be deleted, those after it stay."""
-
-    def remove() -> tuple[list[Path], str]:
-        removed = list[Path]()
-        for folder in folders:
-            try:
-                sessions.remove(folder)
-            except Exception as error:  # those before are gone
-                return removed, explain(error)[0]
-            removed.append(folder)
-        return removed, ""
-
-    def done(found: tuple[list[Path], str]) -> None:
-        removed, fault = found
-        for folder in removed:
-            host.session_changed(folder, None)
-        if removed:
-            host.say(f"Deleted {some(list(map(name_of, removed)))}.")
-        if fault:
-            host.say(fault, "error")
-
-    def delete(word: str) -> None:
-        host.background.run(f"delete {folders[0]}", f"deleting {word}…", remove, done)
-
-    host.ask(DeleteDialog(folders), delete)
-
-
 def _it(folders: Sequence[object]) -> str:
     return "it" if len(folders) == 1 else "them"
 
@@ -240,24 +234,23 @@ class AttachDialog(Form[Path]):
 
     hint = form_hint("open")
 
-    def __init__(self, sessions: Path, known: Callable[[], Sequence[Known]] | None = None) -> None:
+    def __init__(self, folder: Path, known: Callable[[], Sequence[Known]] | None = None) -> None:
         """`known`: the sessions to choose from; by default, those of the folder."""
-        self._sessions = sessions
+        self._folder = folder
         super().__init__(
             "Show a session", [Field("session", known=known or self._known, label="name or path")]
         )
 
     def accept(self, values: dict[str, str]) -> Path:
-        folder = session_folder(values["session"], self._sessions)
+        folder = session_folder(values["session"], self._folder)
         sessions.state(folder)  # raises for an unknown session
         return folder
 
     def _known(self) -> Sequence[Known]:
-        return [(name, _state(self._sessions / name)) for name in session_names(self._sessions)]
-
-
-def _state(folder: Path) -> str:
-    try:
-        return sessions.state(folder)
-    except (SessionUnreadable, DiskError):
-        return "damaged"
+        found = []
+        for name in session_names(self._folder):
+            state = "damaged"
+            with suppress(SessionUnreadable, DiskError):
+                state = sessions.state(self._folder / name)
+            found.append((name, state))
+        return found

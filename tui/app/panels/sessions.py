@@ -101,6 +101,10 @@ class Library:
             self._thread = threading.Thread(target=self._run, name="library", daemon=True)
             self._thread.start()
 
+    def look(self) -> None:
+        """Read the folder now, as after a change by the user."""
+        self._wake.set()
+
     def open_board(self, study: Path | None) -> None:
         """Read the board of this study, too; None: of none."""
         self._told_board = None
@@ -315,6 +319,9 @@ class SessionList(Table):
     def fold(self, study: Path) -> None:
         self._folded ^= {study}
         self._list_anew()
+
+    def look(self) -> None:
+        self._library.look()
 
     def open_board(self, study: Path | None) -> None:
         """Read the board of this study in place of listing the sessions; None: list them again."""
