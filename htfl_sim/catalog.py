@@ -167,10 +167,9 @@ def _of_method(found: "Declared | type[Method]") -> MethodCard:
 
 
 def method_choices(config: Mapping[str, Any]) -> list[MethodCard]:
-    """Every method, with its unmet need in `obstacle`. Takes a second or two and loads torch: call it on a thread.
+    """Every method, with its unmet need in `obstacle`. Loads torch and takes a second or two: call it on a thread.
 
-    Without the data, a client's number of samples and the shape of a user's own images are unknown. The session's owner
-    checks needs of these, and may reject the method.
+    Without the data, needs of a client's samples or of own images are unknown, and left to the session's owner.
     """
     from simulator import methods
     from simulator.base.errors import HtflError

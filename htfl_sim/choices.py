@@ -4,7 +4,7 @@ The commands take their options from here, the app writes command lines from her
 configuration. Loads nothing, because every command line begins with it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
@@ -24,17 +24,18 @@ QUICKSTARTS["table"] = "quickstart_table"
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a command.
+    """An option of a command, whose help does not print the default, or has it in its text.
 
-    flag: if it is not the name. complete: the list of its completions. values: all that it can be. key: of the
-    configuration.
+    flag: if it is not the name. complete: its completion, by its name in the room of commands. values: all that it can
+    be. key: of the configuration.
     """
 
     help: str
     flag: str | None = None
+    short: str | None = None
     metavar: str | None = None
     panel: str | None = None
-    complete: str | None = None
+    complete: str | Callable[..., list[str]] | None = None
     least: float | None = None
     values: tuple[str, ...] = ()
     key: str | None = None
@@ -240,10 +241,9 @@ def options_of(kind: type) -> Iterator[tuple[str, Option]]:
 
 
 def quickstart(dataset: str | None, data: Mapping[str, Any]) -> "Raw":
-    """The quickstart for a data set. `data` are the settings of the section that are given.
+    """The quickstart for a data set, with the given settings of section `data`.
 
-    With a column of users, each client is one user, and there are at most as many clients as users. In a folder of
-    clients, these are the clients. Without users, the clients have Dirichlet shares.
+    A user of a column, or a client of a folder, is a client, and there are at most so many. Others are Dirichlet.
     """
     from pydantic import ValidationError
 

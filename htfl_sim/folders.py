@@ -32,10 +32,7 @@ def data_folder(option: Path | str | None = None) -> Path:
 
 
 def place_of(place: Path | str) -> Path:
-    """The path of a session or a study in Python: a bare name is in the folder of sessions.
-
-    Anything else is a path. A name that is also a folder here is a path too.
-    """
+    """The path of a session or study in Python: a bare name that is no folder here is in the folder of sessions."""
     path = Path(place).expanduser()
     if isinstance(place, str) and path.name == place and not path.is_dir():
         return sessions_dir(None) / place
@@ -83,10 +80,7 @@ def own_folder(name: str | Path, folder: Path) -> Path:
 
 
 def link_note(name: str | Path, folder: Path) -> str | None:
-    """A sentence about a point that uses the session of an identical run; None for any other session.
-
-    Raises like `session_folder`.
-    """
+    """A sentence about a point that uses the session of an identical run. Raises like `session_folder`."""
     found = session_folder(name, folder)
     return None if found in _places(name, folder) else f"{name} uses {name_of(found)}, an identical run."
 

@@ -46,10 +46,10 @@ EXTRAS = {
 
 def doctor(sessions_dir: Place | None = None, data_dir: Place | None = None) -> list[Check]:
     """Check versions, optional packages, cores, memory, CUDA, data sets, the folder of sessions, and free space."""
-    return [*_versions(), *_extras(), *_cores(), _cuda(), *_data(data_dir), *_disk(sessions_dir)]
+    return [*_installed(), *_hardware(), *_data(data_dir), *_disk(sessions_dir)]
 
 
-def _versions() -> Iterator[Check]:
+def _installed() -> Iterator[Check]:
     yield Check("htfl-sim", "ok", version("htfl-sim"))
     yield Check("python", "ok", f"{platform.python_version()} ({sys.executable})")
     for package in ("torch", "torchvision", "safetensors"):
@@ -57,9 +57,6 @@ def _versions() -> Iterator[Check]:
             yield Check(package, "ok", version(package))
         except PackageNotFoundError:
             yield Check(package, "fault", f"not installed; run: pip install {package}")
-
-
-def _extras() -> Iterator[Check]:
     for package, (extra, use) in EXTRAS.items():
         if importlib.util.find_spec(package):
             yield Check(package, "ok", version(package))
@@ -67,24 +64,24 @@ def _extras() -> Iterator[Check]:
             yield Check(package, "missing", f"needed for {use}; run: {install_command(extra, package)}")
 
 
-def _cores() -> Iterator[Check]:
+def _hardware() -> Iterator[Check]:
     import psutil
 
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield Check("cores", "ok", f"{usable} usable, {platform.machine()}")
     memory = psutil.virtual_memory()
     yield Check("memory", "ok", f"{size(memory.available)} free of {size(memory.total)}")
-
-
-def _cuda() -> Check:
     try:
         import torch
     except (ImportError, OSError) as error:
-        return Check("cuda", "fault", f"torch cannot be loaded: {error}")
-    if not torch.cuda.is_available():
-        return Check("cuda", "missing", "no CUDA device; runs use the CPU")
-    found = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
-    return Check("cuda", "ok", ", ".join(f"{each.name} ({size(each.total_memory)})" for each in found))
+        yield Check("cuda", "fault", f"torch cannot be loaded: {error}")
+        return
+    if torch.cuda.is_available():
+        found = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+        named = ", ".join(f"{each.name} ({size(each.total_memory)})" for each in found)
+        yield Check("cuda", "ok", named)
+    else:
+        yield Check("cuda", "missing", "no CUDA device; runs use the CPU")
 
 
 def _data(data_dir: Place | None) -> Iterator[Check]:

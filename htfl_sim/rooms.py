@@ -24,7 +24,12 @@ def check() -> None:
     """Raise ForeignPackage, with the remedy, unless every room is htfl-sim's."""
     for room in ROOMS:
         found = _found(room)
-        if found is None or not _is_ours(found):
+        try:  # a later installation may have overwritten a file beside this package
+            beside = found is not None and found.resolve().parents[1] == Path(__file__).resolve().parents[1]
+            is_ours = beside and found and MARK in found.read_text(encoding="utf-8")[:BEGINNING]
+        except (OSError, UnicodeDecodeError):
+            is_ours = False
+        if not is_ours:
             raise ForeignPackage(_sentence(room, found))
 
 
@@ -38,15 +43,6 @@ def _found(room: str) -> Path | None:
     except (ImportError, ValueError):
         return None
     return Path(spec.origin) if spec and spec.has_location and spec.origin else None
-
-
-def _is_ours(file: Path) -> bool:
-    """Whether the file is next to this package and has the mark. A later installation may have overwritten it."""
-    try:
-        beside = file.resolve().parents[1] == Path(__file__).resolve().parents[1]
-        return beside and MARK in file.read_text(encoding="utf-8")[:BEGINNING]
-    except (OSError, UnicodeDecodeError):
-        return False
 
 
 def _sentence(room: str, found: Path | None) -> str:

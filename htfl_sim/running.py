@@ -216,9 +216,8 @@ def run(
         if rounds is not None:
             found.close()
             if not CheckedReader(folder).alive():  # else another process runs it, and `run` says so
-                reopen(
-                    folder, data_dir=data_dir, allow_inexact=allow_inexact
-                ).close()  # a refusal extends nothing
+                # A refusal extends nothing.
+                reopen(folder, data_dir=data_dir, allow_inexact=allow_inexact).close()
                 extend(folder, rounds)
                 if config.training.schedule != "constant":
                     warnings.warn(
@@ -341,9 +340,8 @@ def fork(
     """
     quick = {"seed": seed, "rounds": rounds}
     given = assigned({key: value for key, value in quick.items() if value is not None} | settings)
-    made = branch(
-        parent, path, at, method=method, assignments=given, data_dir=data_dir, allow_inexact=allow_inexact
-    )
+    how: dict[str, Any] = {"data_dir": data_dir, "allow_inexact": allow_inexact}
+    made = branch(parent, path, at, method=method, assignments=given, **how)
     for sentence in made.warnings:
         warnings.warn(sentence, stacklevel=2)
     return Run(path, data_dir)

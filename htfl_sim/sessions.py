@@ -27,6 +27,7 @@ from checkpoints import (
     changed_stamp,
 )
 from checkpoints import groups as studies_in
+from checkpoints import remove_leftover as remove_leftover
 from checkpoints import session_folders as folders_in
 from checkpoints import size_on_disk as size_on_disk
 from htfl_sim import folders
@@ -82,6 +83,12 @@ def own_folders(place: Place, sessions_dir: Place | None = None) -> tuple[Path, 
     """The folder of a session or a study, for a change, and its sessions: itself, or all that are in the study."""
     folder = folders.own_folder(place, folders.sessions_dir(sessions_dir))
     return folder, checkpoints.sessions(folder) if checkpoints.is_group(folder) else [folder]
+
+
+def _all_of(place: Place, sessions_dir: Place | None) -> tuple[Path, list[Path]]:
+    """As `own_folders`, with the damaged sessions of a study."""
+    folder, found = own_folders(place, sessions_dir)
+    return folder, checkpoints.session_folders(folder) if checkpoints.is_group(folder) else found
 
 
 def search(
@@ -189,9 +196,8 @@ class Details:
     def to_json(self) -> dict[str, Any]:
         """The details for programs: the whole accuracy curve, and the chosen round's ledger record."""
         run, unfinished, stands = self.run, self.unfinished, self.standing
-        took = stands.reached
+        names, took = ("round", "bytes", "flops", "seconds", "simulated", "joules"), stands.reached
         costs = [None if math.isnan(each) else each for each in took.values()] if took else []
-        names = ("round", "bytes", "flops", "seconds", "simulated", "joules")
         return self.summary.to_json() | {
             "config": run.document["config"],
             "settings": run.config,
@@ -214,7 +220,7 @@ class Details:
 
 def kept_clients(unfinished: UnfinishedRound) -> list[int]:
     """The clients of an unfinished round that have finished."""
-    return sorted(int(client) for client in unfinished.note.get("clients", {}))
+    return sorted(map(int, unfinished.note.get("clients", {})))
 
 
 def changeable_sections() -> tuple[str, ...]:
@@ -321,7 +327,6 @@ def partition(
     import presets
     from simulator.base.nested import with_overrides
     from simulator.config import Config
-    from simulator.results.inspection import partition as room
 
     data = folders.data_folder(data_dir)
     try:
@@ -329,10 +334,15 @@ def partition(
     except SessionUnreadable:
         if name not in presets.names():
             raise
-        return room.of_config(Config.read(with_overrides(presets.load(str(name)).config, assignments)), data)
+        config = Config.read(with_overrides(presets.load(str(name)).config, assignments))
+        from simulator.results.inspection.partition import of_config
+
+        return of_config(config, data)
     if assignments:
         raise ConfigError("Settings change a preset's partition; that of a session is what it was made with.")
-    return room.of_session(folder, data)
+    from simulator.results.inspection.partition import of_session
+
+    return of_session(folder, data)
 
 
 def similarity(
@@ -535,17 +545,6 @@ def leftovers(sessions_dir: Place | None = None, *, steal: bool = False) -> list
     return checkpoints.leftovers(folders.sessions_dir(sessions_dir), steal=steal)
 
 
-def remove_leftover(leftover: Leftover, *, steal: bool = False) -> None:
-    """Remove a hidden folder that no process uses."""
-    checkpoints.remove_leftover(leftover, steal=steal)
-
-
-def _all_of(place: Place, sessions_dir: Place | None) -> tuple[Path, list[Path]]:
-    """As `own_folders`, with the damaged sessions of a study."""
-    folder, found = own_folders(place, sessions_dir)
-    return folder, checkpoints.session_folders(folder) if checkpoints.is_group(folder) else found
-
-
 def representations(
     session: Place,
     round: int | None = None,
@@ -728,22 +727,17 @@ def _of_settings(
 def _looked_up(named: Named) -> Named:
     """The same with what is at its path on this machine."""
     path = Path(named.name.removeprefix("hf:"))
-    if named.kind in PATHS:
-        here = _compared(named.sha256, lambda: sha256_of(path))
-    elif path.name == named.name or named.kind in ("session", "parent session"):
-        here = ""
-    elif named.kind in CODE:
-        here = _compared(named.sha256, lambda: own_files.read(CODE[named.kind], path)[0].sha256)
-    else:
-        here = "there" if os.path.exists(path) else "not here"  # noqa: PTH110 - Path raises for a long name
-    return replace(named, here=here)
-
-
-def _compared(recorded: str | None, sha256: Callable[[], str]) -> str:
+    if named.kind not in PATHS and (path.name == named.name or named.kind in ("session", "parent session")):
+        return named
+    if named.kind not in PATHS and named.kind not in CODE:
+        there = os.path.exists(path)  # noqa: PTH110 - Path raises for a long name
+        return replace(named, here="there" if there else "not here")
     try:
-        found = sha256()
+        is_path = named.kind in PATHS
+        sha256 = sha256_of(path) if is_path else own_files.read(CODE[named.kind], path)[0].sha256
     except ConfigError as unreadable:
-        return "not here" if isinstance(unreadable.__cause__, FileNotFoundError) else str(unreadable)
-    if recorded is None:
-        return "there"
-    return "same bytes" if own_files.is_same(recorded, found) else "other bytes"
+        is_gone = isinstance(unreadable.__cause__, FileNotFoundError)
+        return replace(named, here="not here" if is_gone else str(unreadable))
+    if named.sha256 is None:
+        return replace(named, here="there")
+    return replace(named, here="same bytes" if own_files.is_same(named.sha256, sha256) else "other bytes")

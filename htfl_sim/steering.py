@@ -13,6 +13,7 @@ from typing import Any, NoReturn, Protocol, TypedDict, Unpack
 
 import checkpoints
 from checkpoints import Answer, Command, Damaged, now, post
+from checkpoints import answer as answer_to
 from htfl_sim import folders
 from simulator.base.documents import Event
 from simulator.base.errors import ConfigError, SessionError
@@ -125,7 +126,7 @@ def _steer(
     reader = find(session, waiting.get("sessions_dir"))
     if not reader.alive():
         _refuse_idle(reader, kind)
-    command, watch = checkpoints.post(reader.folder, kind, arguments), waiting.get("watch", SILENT)
+    command, watch = post(reader.folder, kind, arguments), waiting.get("watch", SILENT)
     if not waiting.get("wait", True):
         return _reply(reader, command, None)
 
@@ -171,7 +172,7 @@ def switch(
     if at_round is not None:
         arguments["at_round"] = at_round
     if reader.alive():
-        command = checkpoints.post(reader.folder, "switch", arguments)
+        command = post(reader.folder, "switch", arguments)
         answer = _switched(reader, command, timeout, watch) if wait else None
         return _reply(reader, command, answer)
     # What is unknown is refused before torch is imported.
@@ -184,7 +185,7 @@ def switch(
     from simulator.sessions.metadata import rehearse
 
     changes = rehearse(reader, arguments, folders.data_folder(data_dir))
-    command = checkpoints.post(reader.folder, "switch", arguments)
+    command = post(reader.folder, "switch", arguments)
     watch.say(f"checked: {'; '.join(changes)}")
     return _reply(reader, command, None)
 
@@ -249,11 +250,6 @@ def owner_pid(folder: Path) -> int | None:
     return note["pid"] if note and not note["closed"] else None
 
 
-def answer_to(folder: Path, command: str) -> Answer | None:
-    """The owner's answer to a command, by the command's number; None until it comes."""
-    return checkpoints.answer(folder, command)
-
-
 def waiting_switches(session: Place, sessions_dir: Place | None = None) -> list[Command]:
     """The switches in a session's mailbox without an effect yet."""
     pending = checkpoints.pending(_session(session, sessions_dir).folder)
@@ -262,7 +258,7 @@ def waiting_switches(session: Place, sessions_dir: Place | None = None) -> list[
 
 def prospect(session: Place, command: Command, finished: bool) -> str:
     """The outcome of a switch that waited until its session was opened, or when it will apply."""
-    answer = checkpoints.answer(_session(session, None).folder, command.id)
+    answer = answer_to(_session(session, None).folder, command.id)
     if answer and answer.outcome == "refused":
         return f"the switch to {described(command)}, requested by {command.by}, is refused: {answer.message}"
     if answer:
@@ -352,7 +348,7 @@ def _mark(
             raise ConfigError(f"{reader.folder}: {error}.") from error
         return
     text = {} if note is None else {"note": note}
-    command = checkpoints.post(reader.folder, "tag", {"add": add, "remove": remove, **text})
+    command = post(reader.folder, "tag", {"add": add, "remove": remove, **text})
 
     def look(note: Note) -> bool:
         watch.show(f"tagging: waits for the end of a client ({progress(note)})")
@@ -427,15 +423,13 @@ def _answered(
     """
     began = moved = time.monotonic()
     looked, beat = 0.0, None
-    while (answer := checkpoints.answer(session.folder, command.id)) is None:
+    while (answer := answer_to(session.folder, command.id)) is None:
         now = time.monotonic()
         if now - looked >= LOOK_SECONDS:
             looked = now
             note = owner(session)
             if not session.alive():
-                answer = checkpoints.answer(
-                    session.folder, command.id
-                )  # it may have come just before the end
+                answer = answer_to(session.folder, command.id)  # it may have come just before the end
                 break
             if look(note):
                 return None

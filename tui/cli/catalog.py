@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import htfl_sim as hs
 from htfl_sim.choices import Plugins, Profile
 from tui.cli import completion, options, output
-from tui.cli.options import argument, flag, option
+from tui.cli.options import Option, argument, flag
 from tui.common import findings
 from tui.common.formatting import size
 
@@ -25,9 +25,9 @@ OWN_DATA = "Data set, or path of your own data, to show."
 def presets(
     name: Annotated[str | None, argument("[NAME]", completion.presets, "Preset to show.")] = None,
     profile: Profile = None,
-    paper: Annotated[str | None, option(PAPER, metavar="PAPER")] = None,
-    method: Annotated[str | None, option(METHOD, metavar="M", complete=completion.methods)] = None,
-    dataset: Annotated[str | None, option(DATASET, metavar="D", complete=completion.datasets)] = None,
+    paper: Annotated[str | None, Option(PAPER, metavar="PAPER")] = None,
+    method: Annotated[str | None, Option(METHOD, metavar="M", complete=completion.methods)] = None,
+    dataset: Annotated[str | None, Option(DATASET, metavar="D", complete=completion.datasets)] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the named experiments by paper and table, or show one in full with the papers' numbers.
@@ -223,7 +223,7 @@ def datasets(
 
 def config(
     key: Annotated[str | None, argument("[KEY]", completion.keys, "Key to show.")] = None,
-    method: Annotated[str | None, option(OWN_KEYS, metavar="M", complete=completion.methods)] = None,
+    method: Annotated[str | None, Option(OWN_KEYS, metavar="M", complete=completion.methods)] = None,
     plugins: Plugins = (),
     as_json: options.AsJson = False,
 ) -> None:

@@ -17,7 +17,7 @@ from rich.text import Text
 import htfl_sim as hs
 from htfl_sim.choices import Choices
 from tui.cli import completion, options, output
-from tui.cli.options import argument, flag, option
+from tui.cli.options import Option, argument, flag
 from tui.common import findings
 from tui.common.errors import as_flags
 from tui.common.formatting import size, writes_unicode
@@ -41,6 +41,7 @@ Name = Annotated[str, argument("NAME", completion.datasets, "Name of the data se
 
 
 @app.command()
+@options.expanded
 def fetch(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson = False) -> None:
     """Download a data set that is missing or damaged, and check its checksums.
 
@@ -55,6 +56,7 @@ def fetch(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson 
 
 
 @app.command()
+@options.expanded
 def check(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson = False) -> None:
     """Read a data set's files and print whether each is intact; exit 3 names the first that is not.
 
@@ -79,8 +81,8 @@ Kind = Literal["images", "signals", "tokens", "features"]
 def import_federation(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help=SOURCE)],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help=TARGET)],
-    kind: Annotated[Kind | None, option(KIND, metavar="KIND")] = None,
-    split: Annotated[str | None, option(SPLIT, metavar="SHARES")] = None,
+    kind: Annotated[Kind | None, Option(KIND, metavar="KIND")] = None,
+    split: Annotated[str | None, Option(SPLIT, metavar="SHARES")] = None,
     unpickle: Annotated[bool, flag(UNPICKLE)] = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -12,35 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 import typer
 
 import htfl_sim as hs
-from htfl_sim.choices import HOW, WHERE, Device, Option, Plugins, Workers, named_files
+from htfl_sim.choices import HOW, WHERE, Device, Plugins, Workers, named_files
+from htfl_sim.choices import Option as Option
 from tui.cli import completion
 
 if TYPE_CHECKING:
     from htfl_sim.configuring import Files
-
-Completer = Callable[..., list[str]]
-
-
-def option(
-    help: str,
-    *names: str,
-    metavar: str | None = None,
-    panel: str | None = None,
-    complete: Completer | None = None,
-    least: float | None = None,
-    parser: Callable[[str], Any] | None = None,
-) -> Any:
-    """An option whose default the help does not print, or prints in its text."""
-    return typer.Option(
-        *names,
-        help=help,
-        metavar=metavar,
-        rich_help_panel=panel,
-        autocompletion=complete,
-        min=least,
-        parser=parser,
-        show_default=False,
-    )
 
 
 def flag(help: str, *names: str, panel: str | None = None) -> Any:
@@ -59,7 +36,7 @@ def _download_nothing(context: typer.Context, value: bool) -> bool:
     return value
 
 
-def argument(metavar: str, complete: Completer | None = None, help: str | None = None) -> Any:
+def argument(metavar: str, complete: Callable[..., list[str]] | None = None, help: str | None = None) -> Any:
     """An argument, with completion if it is a name."""
     return typer.Argument(metavar=metavar, help=help, show_default=False, autocompletion=complete)
 
@@ -80,18 +57,18 @@ SteerableArgument = Annotated[
     str, argument("SESSION", completion.steerable, "A session's name, or a study's, or its path.")
 ]
 SESSIONS_DIR = "Folder of the sessions. Default: $HTFL_SESSIONS, or ./sessions."
-SessionsDir = Annotated[Path | None, option(SESSIONS_DIR, "--sessions-dir", metavar="DIR", panel=WHERE)]
+SessionsDir = Annotated[Path | None, Option(SESSIONS_DIR, "--sessions-dir", metavar="DIR", panel=WHERE)]
 DATA_DIR = "Folder of the data sets. Default: $HTFL_DATA, or the platform's cache folder."
-DataDir = Annotated[str | None, option(DATA_DIR, "--data-dir", metavar="DIR", panel=WHERE)]
+DataDir = Annotated[str | None, Option(DATA_DIR, "--data-dir", metavar="DIR", panel=WHERE)]
 AsJson = Annotated[bool, flag("Print JSON on stdout.", "--json")]
 RECORDS = "Print each round's record on stdout, one JSON line."
 Records = Annotated[bool, flag(RECORDS, "--json", panel=HOW)]
 PROGRESS = "Draw progress bars, or write one line per round. Default: bars in a terminal."
-Progress = Annotated[bool | None, option(PROGRESS, "--progress/--no-progress", panel=HOW)]
+Progress = Annotated[bool | None, Option(PROGRESS, "--progress/--no-progress", panel=HOW)]
 MACHINE_SETTINGS = "Set a key of the machine, runtime.… or training.precision. May be repeated."
 MachineSettings = Annotated[
     Sequence[str],
-    option(MACHINE_SETTINGS, "--set", metavar="KEY=VALUE", complete=completion.assignments, panel=HOW),
+    Option(MACHINE_SETTINGS, "--set", metavar="KEY=VALUE", complete=completion.assignments, panel=HOW),
 ]
 INEXACT = (
     "Continue even if another torch, device, or thread setting changes the bits. The session records it."
@@ -99,19 +76,19 @@ INEXACT = (
 AllowInexact = Annotated[bool, flag(INEXACT, "--allow-inexact", panel=HOW)]
 ASSIGNMENTS = "Configuration key, dotted, with a TOML value. May be repeated."
 Assignments = Annotated[
-    Sequence[str], option(ASSIGNMENTS, "--set", metavar="KEY=VALUE", complete=completion.assignments)
+    Sequence[str], Option(ASSIGNMENTS, "--set", metavar="KEY=VALUE", complete=completion.assignments)
 ]
 TAGS = "Tag for the session; `htfl-sim sessions --tag` finds it. May be repeated."
-Tags = Annotated[Sequence[str], option(TAGS, "--tag", metavar="TAG", panel=WHERE)]
+Tags = Annotated[Sequence[str], Option(TAGS, "--tag", metavar="TAG", panel=WHERE)]
 MODEL_FILES = "Python file of a model that the session uses. May be repeated."
-ModelFiles = Annotated[Sequence[Path], option(MODEL_FILES, "--model", metavar="FILE", panel=HOW)]
+ModelFiles = Annotated[Sequence[Path], Option(MODEL_FILES, "--model", metavar="FILE", panel=HOW)]
 METRICS = "Python file with a metric of your own. May be repeated."
 SELECTIONS = "Python file with a selection of your own that the session uses. May be repeated."
 REUSE = (
     "Use finished sessions of identical runs, from the whole sessions folder. "
     "Default: only those of this study. --no-reuse computes every point."
 )
-Reuse = Annotated[bool | None, option(REUSE, "--reuse/--no-reuse", panel=HOW)]
+Reuse = Annotated[bool | None, Option(REUSE, "--reuse/--no-reuse", panel=HOW)]
 Steal = Annotated[
     bool, flag("Take over from another machine that you know to be dead.", "--steal", panel=HOW)
 ]
@@ -119,9 +96,9 @@ Steal = Annotated[
 
 OWN = {
     "models": ModelFiles,
-    "metrics": Annotated[Sequence[Path], option(METRICS, "--metric", metavar="FILE", panel=HOW)],
+    "metrics": Annotated[Sequence[Path], Option(METRICS, "--metric", metavar="FILE", panel=HOW)],
     "plugins": Plugins,
-    "selections": Annotated[Sequence[Path], option(SELECTIONS, "--selection", metavar="FILE", panel=HOW)],
+    "selections": Annotated[Sequence[Path], Option(SELECTIONS, "--selection", metavar="FILE", panel=HOW)],
 }
 Own = Annotated["Files", OWN]
 """The user's files that a session needs, each kind an option."""
@@ -154,7 +131,7 @@ class Waiting:
     wait: Annotated[bool, flag("Wait for the session's answer, or return at once.", "--wait/--no-wait")] = (
         True
     )
-    timeout: Annotated[float | None, option(TIMEOUT, "--timeout", least=0, metavar="S")] = None
+    timeout: Annotated[float | None, Option(TIMEOUT, "--timeout", least=0, metavar="S")] = None
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
@@ -205,16 +182,16 @@ def _read(annotation: Any) -> tuple[Any, bool]:
     info: Any = about
     values: tuple[str, ...] = ()
     if isinstance(about, Option):
-        complete = getattr(completion, about.complete) if about.complete else None
-        names = (about.flag,) if about.flag else ()
-        info = option(
-            about.help,
-            *names,
+        complete = about.complete
+        info = typer.Option(
+            *filter(None, (about.flag, about.short)),
+            help=about.help,
             metavar=about.metavar,
-            panel=about.panel,
-            complete=complete,
-            least=about.least,
+            rich_help_panel=about.panel,
+            autocompletion=getattr(completion, complete) if isinstance(complete, str) else complete,
+            min=about.least,
             parser=seed if about.key == "seed" else None,
+            show_default=False,
         )
         values = about.values
     for each in (kind, *get_args(kind)):

@@ -9,7 +9,7 @@ import htfl_sim as hs
 from htfl_sim.choices import Plugins
 from htfl_sim.comparing import KINDS, Kind
 from tui.cli import completion, options, output
-from tui.cli.options import argument, flag, option
+from tui.cli.options import Option, argument, flag
 from tui.common.formatting import printable
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAMES = "Sessions, studies, STUDY/POINT, globs in quotes, as 't3/*', or tag:NAME."
 Names = Annotated[list[str], argument("NAMES...", completion.sessions, NAMES)]
 BY = "What the rows are: method, dataset, a dotted setting, study, or session. May be repeated. Default: what differs."
-By = Annotated[Sequence[str], option(BY, metavar="AXIS")]
+By = Annotated[Sequence[str], Option(BY, metavar="AXIS")]
 TARGET = "Also print the cost of reaching this mean test accuracy, 0 to 1."
 BASELINE = (
     "Also the difference from this row, seed by seed, with its 95 % interval: a value of the first axis. "
@@ -40,9 +40,9 @@ SELECT = "Part on which each row's settings and round are chosen. The table show
 VARIANCE = (
     "Print how much seed.data, seed.init, and seed.training contribute to the variance of the accuracy."
 )
-Target = Annotated[float | None, option(TARGET, metavar="A")]
-Baseline = Annotated[str | None, option(BASELINE, metavar="VALUE")]
-Select = Annotated[Literal["eval"] | None, option(SELECT)]
+Target = Annotated[float | None, Option(TARGET, metavar="A")]
+Baseline = Annotated[str | None, Option(BASELINE, metavar="VALUE")]
+Select = Annotated[Literal["eval"] | None, Option(SELECT)]
 Format = Literal["table", "md", "latex", "csv", "json"]
 
 
@@ -52,15 +52,15 @@ def compare(
     target: Target = None,
     baseline: Baseline = None,
     select: Select = None,
-    last: Annotated[int, option(LAST, "--last", metavar="K", least=1)] = 1,
-    at_time: Annotated[str | None, option(AT_TIME, "--at-time", metavar="T")] = None,
-    columns: Annotated[Sequence[str], option(COLUMNS, "--columns", metavar="NAME")] = (),
-    pivot: Annotated[str | None, option(PIVOT, "--pivot", metavar="AXIS,AXIS")] = None,
+    last: Annotated[int, Option(LAST, "--last", metavar="K", least=1)] = 1,
+    at_time: Annotated[str | None, Option(AT_TIME, "--at-time", metavar="T")] = None,
+    columns: Annotated[Sequence[str], Option(COLUMNS, "--columns", metavar="NAME")] = (),
+    pivot: Annotated[str | None, Option(PIVOT, "--pivot", metavar="AXIS,AXIS")] = None,
     gain: Annotated[bool, flag(GAIN, "--gain", panel=GAINS)] = False,
-    margin: Annotated[float | None, option(MARGIN, "--margin", metavar="PP", panel=GAINS)] = None,
-    test: Annotated[Literal["t", "wilcoxon"] | None, option(TEST, "--test", panel=GAINS)] = None,
+    margin: Annotated[float | None, Option(MARGIN, "--margin", metavar="PP", panel=GAINS)] = None,
+    test: Annotated[Literal["t", "wilcoxon"] | None, Option(TEST, "--test", panel=GAINS)] = None,
     correct: Annotated[bool, flag(CORRECT, "--holm", panel=GAINS)] = False,
-    format: Annotated[Format, option("Output format. Default: table.")] = "table",
+    format: Annotated[Format, Option("Output format. Default: table.")] = "table",
     variance: Annotated[bool, flag(VARIANCE, "--variance")] = False,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
@@ -149,20 +149,20 @@ X = Literal["rounds", "bytes", "flops", "seconds", "simulated", "joules"]
 def plot(
     kind: Annotated[Kind, argument("KIND", lambda: list(KINDS), KIND)],
     names: Names,
-    out: Annotated[Path, option(FIGURE_OUT, "--out", "-o", metavar="FILE")],
+    out: Annotated[Path, Option(FIGURE_OUT, "--out", "-o", metavar="FILE")],
     by: By = (),
-    x: Annotated[X | None, option(HORIZONTAL)] = None,
-    round: Annotated[int | None, option(ROUND, "--round", metavar="R", least=1)] = None,
-    layer: Annotated[Sequence[str], option(LAYER, "--layer", metavar="L")] = (),
-    metric: Annotated[Sequence[str], option(METRIC, "--metric", metavar="M")] = (),
-    target: Annotated[float | None, option(FIGURE_TARGET, "--target", metavar="A")] = None,
-    axis: Annotated[Sequence[str], option(AXIS, "--axis", metavar="KEY")] = (),
-    select: Annotated[Literal["eval"] | None, option(FIGURE_SELECT, "--select")] = None,
-    baseline: Annotated[str | None, option(FIGURE_BASELINE, "--baseline", metavar="METHOD")] = None,
-    last: Annotated[int | None, option(LAST, "--last", metavar="K", least=1)] = None,
-    images: Annotated[int | None, option(IMAGES, "--images", metavar="N", least=2)] = None,
-    rounds: Annotated[str | None, option(ROUNDS, "--rounds", metavar="N|A-B")] = None,
-    width: Annotated[Literal["column", "page"] | None, option(WIDTH, "--width")] = None,
+    x: Annotated[X | None, Option(HORIZONTAL)] = None,
+    round: Annotated[int | None, Option(ROUND, "--round", metavar="R", least=1)] = None,
+    layer: Annotated[Sequence[str], Option(LAYER, "--layer", metavar="L")] = (),
+    metric: Annotated[Sequence[str], Option(METRIC, "--metric", metavar="M")] = (),
+    target: Annotated[float | None, Option(FIGURE_TARGET, "--target", metavar="A")] = None,
+    axis: Annotated[Sequence[str], Option(AXIS, "--axis", metavar="KEY")] = (),
+    select: Annotated[Literal["eval"] | None, Option(FIGURE_SELECT, "--select")] = None,
+    baseline: Annotated[str | None, Option(FIGURE_BASELINE, "--baseline", metavar="METHOD")] = None,
+    last: Annotated[int | None, Option(LAST, "--last", metavar="K", least=1)] = None,
+    images: Annotated[int | None, Option(IMAGES, "--images", metavar="N", least=2)] = None,
+    rounds: Annotated[str | None, Option(ROUNDS, "--rounds", metavar="N|A-B")] = None,
+    width: Annotated[Literal["column", "page"] | None, Option(WIDTH, "--width")] = None,
     model: options.ModelFiles = (),
     plugins: Plugins = (),
     sessions_dir: options.SessionsDir = None,
@@ -215,7 +215,7 @@ PAGE_OUT = "File to write. Default: the first name with .html, in this folder."
 
 def report(
     names: Names,
-    out: Annotated[Path | None, option(PAGE_OUT, "--out", "-o", metavar="FILE")] = None,
+    out: Annotated[Path | None, Option(PAGE_OUT, "--out", "-o", metavar="FILE")] = None,
     by: By = (),
     target: Target = None,
     baseline: Baseline = None,

@@ -15,7 +15,7 @@ import htfl_sim as hs
 from htfl_sim.choices import HOW, SCALE, WHAT, WHERE, Choices, Runner, Until, UntilTime, Watch
 from simulator.base.record import Record
 from tui.cli import completion, options, output, steer
-from tui.cli.options import dry_run, flag, option
+from tui.cli.options import Option, dry_run, flag
 from tui.common import findings
 from tui.common.errors import DIVERGED, WATCHED, OutputClosed
 from tui.common.formatting import percent, size
@@ -39,7 +39,7 @@ TIMING_ONLY = "Only draw the rounds on the computed clock, without training."
 
 def run(
     choices: Choices,
-    session: Annotated[str | None, option(SESSION, metavar="NAME", panel=WHERE)] = None,
+    session: Annotated[str | None, Option(SESSION, metavar="NAME", panel=WHERE)] = None,
     tag: options.Tags = (),
     *,
     places: options.Folders,
@@ -103,7 +103,7 @@ MORE_ROUNDS = "New number of rounds. Extends a finished session."
 
 def resume(
     session: options.SteerableArgument,
-    rounds: Annotated[int | None, option(MORE_ROUNDS, least=1, metavar="N", panel=SCALE)] = None,
+    rounds: Annotated[int | None, Option(MORE_ROUNDS, least=1, metavar="N", panel=SCALE)] = None,
     until: Until = None,
     until_time: UntilTime = None,
     *,
@@ -201,13 +201,13 @@ ROUNDS = "Number of rounds, counted from round 1."
 
 def fork(
     session: options.SessionArgument,
-    at_round: Annotated[int, option(AT_ROUND, "--at-round", least=0, metavar="R", panel=WHAT)],
-    name: Annotated[str, option("The new session's name.", "--session", metavar="NEW", panel=WHAT)],
+    at_round: Annotated[int, Option(AT_ROUND, "--at-round", least=0, metavar="R", panel=WHAT)],
+    name: Annotated[str, Option("The new session's name.", "--session", metavar="NEW", panel=WHAT)],
     method: Annotated[
-        str | None, option(METHOD, metavar="M", complete=completion.methods, panel=WHAT)
+        str | None, Option(METHOD, metavar="M", complete=completion.methods, panel=WHAT)
     ] = None,
-    seed: Annotated[int | None, option(SEED, metavar="S", panel=SCALE)] = None,
-    rounds: Annotated[int | None, option(ROUNDS, least=1, metavar="N", panel=SCALE)] = None,
+    seed: Annotated[int | None, Option(SEED, metavar="S", panel=SCALE)] = None,
+    rounds: Annotated[int | None, Option(ROUNDS, least=1, metavar="N", panel=SCALE)] = None,
     assignments: options.Assignments = (),
     run: Annotated[bool, flag("Run the new session at once, as `resume` would.", "--run")] = False,
     *,

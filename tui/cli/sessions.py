@@ -11,7 +11,7 @@ import typer
 import htfl_sim as hs
 from htfl_sim.choices import Device, Settings, Workers
 from tui.cli import completion, options, output
-from tui.cli.options import argument, flag, option
+from tui.cli.options import Option, argument, flag
 from tui.common import findings
 from tui.common.errors import OutputClosed
 from tui.common.formatting import at_round as in_round
@@ -31,10 +31,10 @@ DUPLICATES = "List only groups of sessions with equal fingerprints: identical ru
 
 
 def sessions(
-    method: Annotated[str | None, option(METHOD, metavar="M", complete=completion.methods)] = None,
-    dataset: Annotated[str | None, option(DATASET, metavar="D", complete=completion.datasets)] = None,
-    state: Annotated[str | None, option(STATE, metavar="STATE")] = None,
-    tag: Annotated[Sequence[str], option(TAG, metavar="TAG")] = (),
+    method: Annotated[str | None, Option(METHOD, metavar="M", complete=completion.methods)] = None,
+    dataset: Annotated[str | None, Option(DATASET, metavar="D", complete=completion.datasets)] = None,
+    state: Annotated[str | None, Option(STATE, metavar="STATE")] = None,
+    tag: Annotated[Sequence[str], Option(TAG, metavar="TAG")] = (),
     sessions_dir: options.SessionsDir = None,
     size: Annotated[bool, flag("Also print the size on disk.", "--size")] = False,
     all_: Annotated[bool, flag(ALL, "--all", "-a")] = False,
@@ -124,7 +124,7 @@ def _session_row(branch: "Branch") -> dict[str, object]:
 
 def show(
     session: options.SessionArgument,
-    round: Annotated[int | None, option("Round after which to show the clients.", metavar="R")] = None,
+    round: Annotated[int | None, Option("Round after which to show the clients.", metavar="R")] = None,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -157,8 +157,8 @@ ROUND = "Round to explain. Default: the last."
 
 def why(
     session: options.SessionArgument,
-    client: Annotated[int, option("Client to explain.", "--client", least=0, metavar="K")],
-    round: Annotated[int | None, option(ROUND, "--round", least=1, metavar="R")] = None,
+    client: Annotated[int, Option("Client to explain.", "--client", least=0, metavar="K")],
+    round: Annotated[int | None, Option(ROUND, "--round", least=1, metavar="R")] = None,
     sessions_dir: options.SessionsDir = None,
     confusion: Annotated[bool, flag(CONFUSION, "--confusion")] = False,
     data_dir: options.DataDir = None,
@@ -204,7 +204,7 @@ def why(
 def tag(
     session: options.SteerableArgument,
     add: Annotated[Sequence[str], argument("[TAG]...", help="Tags to add.")] = (),
-    remove: Annotated[Sequence[str], option("Tag to remove. May be repeated.", metavar="TAG")] = (),
+    remove: Annotated[Sequence[str], Option("Tag to remove. May be repeated.", metavar="TAG")] = (),
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -314,17 +314,17 @@ To = Literal["csv", "tensorboard", "wandb", "mlflow"]
 
 def export(
     session: options.SessionArgument,
-    what: Annotated[What | None, option(WHAT, "--what", metavar="TABLE", panel=NUMBERS)] = None,
-    to: Annotated[To | None, option(TO, "--to", metavar="WHERE", panel=NUMBERS)] = None,
+    what: Annotated[What | None, Option(WHAT, "--what", metavar="TABLE", panel=NUMBERS)] = None,
+    to: Annotated[To | None, Option(TO, "--to", metavar="WHERE", panel=NUMBERS)] = None,
     follow: Annotated[bool, flag(FOLLOW, "--follow", panel=NUMBERS)] = False,
-    project: Annotated[str | None, option(IN_PROJECT, metavar="NAME", panel=NUMBERS)] = None,
-    weights: Annotated[Sequence[str], option(MODEL, metavar="CLIENT", panel=WEIGHTS)] = (),
-    at_round: Annotated[int | None, option(AT_ROUND, least=0, metavar="R", panel=WEIGHTS)] = None,
+    project: Annotated[str | None, Option(IN_PROJECT, metavar="NAME", panel=NUMBERS)] = None,
+    weights: Annotated[Sequence[str], Option(MODEL, metavar="CLIENT", panel=WEIGHTS)] = (),
+    at_round: Annotated[int | None, Option(AT_ROUND, least=0, metavar="R", panel=WEIGHTS)] = None,
     program: Annotated[bool, flag(PROGRAM, "--program/--no-program", panel=WEIGHTS)] = True,
     allow_inexact: options.AllowInexact = False,
     *,
     own: options.Own,
-    out: Annotated[Path | None, option("File or folder to write.", "--out", "-o", metavar="PATH")] = None,
+    out: Annotated[Path | None, Option("File or folder to write.", "--out", "-o", metavar="PATH")] = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
     device: Device = None,
@@ -500,8 +500,8 @@ PRUNE_STEAL = "Prune although another machine holds the session. Use it only if 
 
 def prune(
     session: options.SteerableArgument,
-    keep_last: Annotated[int | None, option(KEEP_LAST, least=1, metavar="K")] = None,
-    keep_every: Annotated[int | None, option(KEEP_EVERY, least=1, metavar="N")] = None,
+    keep_last: Annotated[int | None, Option(KEEP_LAST, least=1, metavar="K")] = None,
+    keep_every: Annotated[int | None, Option(KEEP_EVERY, least=1, metavar="N")] = None,
     keep_best: Annotated[bool | None, flag(KEEP_BEST, "--keep-best/--no-keep-best")] = None,
     dry_run: Annotated[bool, flag("Only print what would be removed.", "--dry-run")] = False,
     steal: Annotated[bool, flag(PRUNE_STEAL, "--steal")] = False,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import htfl_sim as hs
 from simulator.sessions.reader import CheckedReader
 from tui.cli import completion, options, output
-from tui.cli.options import argument, flag, option
+from tui.cli.options import Option, argument, flag
 from tui.common.formatting import number
 
 DONE = {"pause": "paused", "resume": "resumed", "stop": "stopped", "checkpoint": "checkpoint written"}
@@ -60,7 +60,7 @@ AT_ROUND = "Switch after this round. Default: after the present round."
 def checkpoint(
     session: options.SessionArgument,
     cka: Annotated[bool, flag(CKA, "--cka")] = False,
-    round: Annotated[int | None, option("Kept round to measure, with --cka.", metavar="R")] = None,
+    round: Annotated[int | None, Option("Kept round to measure, with --cka.", metavar="R")] = None,
     *,
     waiting: options.Waiting,
     model: options.ModelFiles = (),
@@ -99,7 +99,7 @@ def switch(
     session: options.SessionArgument,
     method: Annotated[str | None, argument("[METHOD]", completion.methods, METHOD)] = None,
     assignments: options.Assignments = (),
-    at_round: Annotated[int | None, option(AT_ROUND, least=0, metavar="R")] = None,
+    at_round: Annotated[int | None, Option(AT_ROUND, least=0, metavar="R")] = None,
     *,
     waiting: options.Waiting,
     own: options.Own,

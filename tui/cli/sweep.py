@@ -14,7 +14,7 @@ import typer
 import htfl_sim as hs
 from htfl_sim.choices import HOW, WHAT, Choices
 from tui.cli import completion, options, output, running
-from tui.cli.options import argument, dry_run, flag, option
+from tui.cli.options import Option, argument, dry_run, flag
 from tui.common.errors import POINTS_FAILED, as_flags
 from tui.common.formatting import amount, duration
 
@@ -41,7 +41,7 @@ LEFT = "left at once: the points at work stop by themselves"
 STUDY = "A study's name, or a study file, or a shipped study's name."
 StudyName = Annotated[str, argument("STUDY", completion.studies, STUDY)]
 StudyFile = Annotated[str | None, argument("FILE", help="A study file for the study of that name.")]
-On = Annotated[str, option(ON, metavar="PLACE", complete=completion.places, panel=HOW)]
+On = Annotated[str, Option(ON, metavar="PLACE", complete=completion.places, panel=HOW)]
 
 
 def sweep(
@@ -49,21 +49,21 @@ def sweep(
     study_file: StudyFile = None,
     *,
     settings_from: Annotated[
-        str | None, option(SETTINGS_FROM, metavar="P", complete=completion.presets, panel=WHAT)
+        str | None, Option(SETTINGS_FROM, metavar="P", complete=completion.presets, panel=WHAT)
     ] = None,
     tuned: Annotated[
-        str | None, option(TUNED, metavar="STUDY", complete=completion.studies, panel=WHAT)
+        str | None, Option(TUNED, metavar="STUDY", complete=completion.studies, panel=WHAT)
     ] = None,
-    origin: Annotated[str | None, option(FROM, "--from", metavar="SESSION@R", panel=WHAT)] = None,
+    origin: Annotated[str | None, Option(FROM, "--from", metavar="SESSION@R", panel=WHAT)] = None,
     over: Annotated[
-        Sequence[str], option(OVER, metavar="KEY=VALUES", complete=completion.axes, panel=WHAT)
+        Sequence[str], Option(OVER, metavar="KEY=VALUES", complete=completion.axes, panel=WHAT)
     ] = (),
     setup: Choices,
     extend: Annotated[bool, flag(EXTEND, "--extend", panel=WHAT)] = False,
     dry_run: Annotated[bool, dry_run("Only print the points and what they will cost.")] = False,
     on: On = HERE,
-    jobs: Annotated[int | None, option(JOBS, least=1, metavar="J", panel=HOW)] = None,
-    point: Annotated[int | None, option(POINT, least=0, metavar="N", panel=HOW)] = None,
+    jobs: Annotated[int | None, Option(JOBS, least=1, metavar="J", panel=HOW)] = None,
+    point: Annotated[int | None, Option(POINT, least=0, metavar="N", panel=HOW)] = None,
     places: options.Folders,
     machine: options.Machine,
     reuse: options.Reuse = None,
@@ -254,24 +254,24 @@ Sampler = Literal["latin", "random", "grid", "tpe"]
 def tune(
     name: Annotated[str, argument("NAME", completion.studies, NAME)],
     *,
-    over: Annotated[Sequence[str], option(METHODS, metavar="METHODS", panel=WHAT)] = (),
+    over: Annotated[Sequence[str], Option(METHODS, metavar="METHODS", panel=WHAT)] = (),
     setup: Choices,
-    budget: Annotated[int | None, option(BUDGET, metavar="N", least=1, panel=SEARCH)] = None,
-    budget_flops: Annotated[float | None, option(BUDGET_FLOPS, metavar="F", panel=SEARCH)] = None,
-    sampler: Annotated[Sampler | None, option(SAMPLER, panel=SEARCH)] = None,
-    halving: Annotated[int | None, option(HALVING, metavar="ETA", least=2, panel=SEARCH)] = None,
-    keys: Annotated[Sequence[str], option(KEY, "--key", metavar="KEY", panel=SEARCH)] = (),
-    ranges: Annotated[Sequence[str], option(SPACE, "--space", metavar="KEY=RANGE", panel=SEARCH)] = (),
-    tuning_seeds: Annotated[str | None, option(TUNING_SEEDS, metavar="S", panel=SEARCH)] = None,
-    seeds: Annotated[str | None, option(SEEDS, metavar="S", panel=SEARCH)] = None,
-    last: Annotated[int | None, option(LAST, metavar="K", least=1, panel=SEARCH)] = None,
-    diverged: Annotated[Literal["loses", "counts"] | None, option(DIVERGED, panel=SEARCH)] = None,
-    search_seed: Annotated[int | None, option(SEARCH_SEED, metavar="S", least=0, panel=SEARCH)] = None,
+    budget: Annotated[int | None, Option(BUDGET, metavar="N", least=1, panel=SEARCH)] = None,
+    budget_flops: Annotated[float | None, Option(BUDGET_FLOPS, metavar="F", panel=SEARCH)] = None,
+    sampler: Annotated[Sampler | None, Option(SAMPLER, panel=SEARCH)] = None,
+    halving: Annotated[int | None, Option(HALVING, metavar="ETA", least=2, panel=SEARCH)] = None,
+    keys: Annotated[Sequence[str], Option(KEY, "--key", metavar="KEY", panel=SEARCH)] = (),
+    ranges: Annotated[Sequence[str], Option(SPACE, "--space", metavar="KEY=RANGE", panel=SEARCH)] = (),
+    tuning_seeds: Annotated[str | None, Option(TUNING_SEEDS, metavar="S", panel=SEARCH)] = None,
+    seeds: Annotated[str | None, Option(SEEDS, metavar="S", panel=SEARCH)] = None,
+    last: Annotated[int | None, Option(LAST, metavar="K", least=1, panel=SEARCH)] = None,
+    diverged: Annotated[Literal["loses", "counts"] | None, Option(DIVERGED, panel=SEARCH)] = None,
+    search_seed: Annotated[int | None, Option(SEARCH_SEED, metavar="S", least=0, panel=SEARCH)] = None,
     no_baseline: Annotated[bool, flag(ALONE, "--no-baseline", panel=SEARCH)] = False,
     separate: Annotated[bool, flag(SEPARATE, "--separate", panel=SEARCH)] = False,
     dry_run: Annotated[bool, dry_run(DRY_RUN)] = False,
     on: On = HERE,
-    jobs: Annotated[int | None, option(AT_ONCE, least=1, metavar="J", panel=HOW)] = None,
+    jobs: Annotated[int | None, Option(AT_ONCE, least=1, metavar="J", panel=HOW)] = None,
     places: options.Folders,
     machine: options.Machine,
     reuse: options.Reuse = None,

@@ -19,7 +19,7 @@ import typer
 import htfl_sim as hs
 from htfl_sim.choices import HOW, WHERE, Choices, Device, Watch, Workers
 from tui.cli import options, output
-from tui.cli.options import flag, option
+from tui.cli.options import Option, flag
 from tui.common.errors import OutputClosed
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ SERVE_PORT = f"Port of --serve. Default: {PORT}."
 
 def tui(
     setup: Choices,
-    session: Annotated[str | None, option(SESSION, metavar="NAME", panel=WHERE)] = None,
+    session: Annotated[str | None, Option(SESSION, metavar="NAME", panel=WHERE)] = None,
     *,
     places: options.Folders,
     device: Device = None,
@@ -54,7 +54,7 @@ def tui(
     glyphs: Annotated[Literal["braille", "block", "ascii"], flag(GLYPHS, panel=HOW)] = "braille",
     alert: Annotated[Literal["off", "bell", "desktop"], flag(ALERT, panel=HOW)] = "off",
     serve: Annotated[bool, flag(SERVE, "--serve", panel=HOW)] = False,
-    port: Annotated[int | None, option(SERVE_PORT, "--port", least=1, metavar="N", panel=HOW)] = None,
+    port: Annotated[int | None, Option(SERVE_PORT, "--port", least=1, metavar="N", panel=HOW)] = None,
 ) -> None:
     """Open the terminal app: watch a run, steer it, see earlier rounds, fork it, and compare.
 
