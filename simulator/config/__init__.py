@@ -325,14 +325,28 @@ def decides_clients(key: str) -> bool:
     return OF_CLIENTS[key] if key in OF_CLIENTS else OF_CLIENTS[key.partition(".")[0]]
 
 
+def section_of(annotation: Any) -> type[Section] | None:
+    """The section that a field of `Config` holds, also one that may be left out. None for a plain value."""
+    for each in (annotation, *get_args(annotation)):
+        if isinstance(each, type) and issubclass(each, Section):
+            return each
+    return None
+
+
+def section_key(field: str) -> str:
+    """What a section is called in a dotted key."""
+    return SEED if field == "seeds" else field
+
+
+_PLACES = [(section_key(name), section_of(field.annotation)) for name, field in Config.model_fields.items()]
+"""The first part of every dotted key, and the section of the others."""
+_OF_ALL = [place for place in _PLACES if place[0] not in ("preset", "profile", "method")]
+
+
 def keys() -> list[str]:
     """Every dotted key but the methods' own, in order; needs no method, and so no torch."""
-    found = []
-    for name, field in Config.model_fields.items():
-        if name not in ("preset", "profile", "method"):
-            inner = _fields(field.annotation)
-            found += [f"{section_key(name)}.{key}" for key in inner] if inner else [name]
-    return found
+    inner = ((name, list(section.model_fields) if section else []) for name, section in _OF_ALL)
+    return [key for name, fields in inner for key in ([f"{name}.{each}" for each in fields] or [name])]
 
 
 def limits_of(key: str, method: str) -> dict[str, float]:
@@ -344,11 +358,6 @@ def limits_of(key: str, method: str) -> dict[str, float]:
     field = section.model_fields.get(inner) if section else field
     marks = ((mark, each) for each in (field.metadata if field else ()) for mark in ("gt", "ge", "lt", "le"))
     return {mark: getattr(each, mark) for mark, each in marks if hasattr(each, mark)}
-
-
-def section_key(field: str) -> str:
-    """What a section is called in a dotted key."""
-    return SEED if field == "seeds" else field
 
 
 def _first_fault(invalid: ValidationError, raw: Mapping[str, Any]) -> str:
@@ -419,7 +428,7 @@ def _of_another_method(location: list[str], raw: Mapping[str, Any]) -> str:
 def _nearest_key(location: list[str], raw: Mapping[str, Any]) -> str:
     """A hint at the key that was meant: that name in any section, then that description, then a similar name here."""
     *sections, key = location
-    known = {section_key(field): _fields(info.annotation) for field, info in Config.model_fields.items()}
+    known = {place: list(section.model_fields) if section else [] for place, section in _PLACES}
     name = method.get("name") if isinstance(method := raw.get("method"), Mapping) else None
     known["method"] = list(methods.declared(name).Config.model_fields) if isinstance(name, str) else []
     siblings = list(known) if not sections else known.get(sections[0], [])
@@ -438,26 +447,12 @@ def _nearest_key(location: list[str], raw: Mapping[str, Any]) -> str:
 def _described(sections: list[str], key: str) -> str | None:
     """The key whose description begins with the words of a key that does not exist. Without a section: of any."""
     words = key.replace("_", " ").lower()
-    for name, field in Config.model_fields.items():
-        section = section_of(field.annotation)
-        if section is not None and sections in ([], [section_key(name)]):
+    for name, section in _PLACES:
+        if section is not None and sections in ([], [name]):
             for inner, meaning in section.meanings().items():
                 if meaning.lower().startswith(words):
-                    return f"{section_key(name)}.{inner}"
+                    return f"{name}.{inner}"
     return None
-
-
-def section_of(annotation: Any) -> type[Section] | None:
-    """The section that a field of `Config` holds, also one that may be left out. None for a plain value."""
-    for each in (annotation, *get_args(annotation)):
-        if isinstance(each, type) and issubclass(each, Section):
-            return each
-    return None
-
-
-def _fields(annotation: Any) -> list[str]:
-    section = section_of(annotation)
-    return [] if section is None else list(section.model_fields)
 
 
 _NAMES = {bool: "true or false", int: "whole number", float: "number", str: "text"}
@@ -477,12 +472,9 @@ class Setting:
 
 def settings() -> list[Setting]:
     """Every key that all runs have, in the order of the configuration."""
-    found, whole = list[Setting](), {each.key: each for each in settings_in(Config)}
-    for name, field in Config.model_fields.items():
-        if name not in ("preset", "profile", "method"):
-            section = section_of(field.annotation)
-            found += [whole[name]] if section is None else settings_in(section, f"{section_key(name)}.")
-    return found
+    whole = {each.key: each for each in settings_in(Config)}
+    of_each = (settings_in(section, f"{name}.") if section else [whole[name]] for name, section in _OF_ALL)
+    return [each for found in of_each for each in found]
 
 
 def settings_of(method: str) -> list[Setting]:

@@ -20,6 +20,7 @@ from simulator.methods import needs
 from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
 from simulator.methods.means import by_class, class_averages, collected_means, sums_by_class
 from simulator.methods.registry import register
+from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, recorded_cross_entropy
@@ -124,15 +125,16 @@ class FedProto(Method):
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """−‖f(x) − C̄_j‖ for every class j with a prototype (eq. 4), or the head's logits while there is none."""
-        features = nets.model.features(x)
-        logits: Tensor = nets.model.head(features)
-        if self.config.inference == "head":
-            return logits
-        known = state["prototypes/known"] > 0
-        near = nearness(features, state["prototypes/mean"])
-        return torch.where(known.any(), near.masked_fill(~known, -torch.inf), logits)
+        mean, known = state["prototypes/mean"], state["prototypes/known"]
+        return by_prototypes(nets.model, x, mean, known, self.config.inference)
 
 
-def nearness(features: Tensor, prototypes: Tensor) -> Tensor:
-    """−‖f_i − P_c‖ [B, C], by the formula that keeps its digits if prototypes are close to each other."""
-    return -torch.cdist(features, prototypes, compute_mode="donot_use_mm_for_euclid_dist")
+def by_prototypes(model: Network, x: Tensor, mean: Tensor, known: Tensor, inference: str) -> Tensor:
+    """−‖f(x) − P_c‖ [B, C] for known prototypes P_c [C, K], or the head's logits while there is none, or if asked."""
+    features = model.features(x)
+    logits: Tensor = model.head(features)
+    if inference == "head":
+        return logits
+    # The formula keeps its digits if prototypes are close to each other.
+    near = -torch.cdist(features, mean, compute_mode="donot_use_mm_for_euclid_dist")
+    return torch.where((known > 0).any(), near.masked_fill(known == 0, -torch.inf), logits)

@@ -19,7 +19,7 @@ from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, part
 from simulator.methods import needs
 from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
-from simulator.methods.fedproto import nearness
+from simulator.methods.fedproto import by_prototypes
 from simulator.methods.means import mean_cross_entropy, row_weights, rows_of, rows_sent, shuffled
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
@@ -181,11 +181,8 @@ class FedTGP(Method):
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """−‖f(x) − P̂_c‖ for every class, or the head's logits while there are no prototypes."""
-        features = nets.model.features(x)
-        logits: Tensor = nets.model.head(features)
-        if self.config.inference == "head":
-            return logits
-        return torch.where(state["guide/known"] > 0, nearness(features, state["guide/mean"]), logits)
+        mean, known = state["guide/mean"], state["guide/known"]
+        return by_prototypes(nets.model, x, mean, known, self.config.inference)
 
 
 def class_means(local: LocalClient) -> Tensors:
