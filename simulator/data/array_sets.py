@@ -401,7 +401,6 @@ class Pamap2(ZippedDataset):
         return ArraySet.of(self.spec, (np.stack(windows), np.array(labels)), classes=classes).of_users(users)
 
     def _windows(self, lines: Numbers) -> tuple[list[Numbers], list[int]]:
-        """The windows [27, 256] of one activity each, and their labels."""
         signals = _filled(lines[:, list(self.COLUMNS)])
         activity = lines[:, 1].astype(np.int64)
         number = {activity: label for label, activity in enumerate(self.ACTIVITIES)}

@@ -165,7 +165,6 @@ class PackagedDataset(Dataset):
         return False
 
     def damaged(self, folder: Path, reason: object) -> DataError:
-        """The error for an archive that cannot be read."""
         return DataError(
             f"{folder / self.archive} cannot be read ({reason}). Get it again with `htfl-sim data fetch {self.name}`."
         )
@@ -270,12 +269,10 @@ def register(dataset: type[Dataset]) -> type[Dataset]:
 
 
 def forget(name: str) -> None:
-    """Remove a registration after the code that made it has failed."""
     del _DATASETS[name]
 
 
 def names() -> list[str]:
-    """The names of all data sets."""
     return sorted(_DATASETS)
 
 
@@ -349,7 +346,6 @@ def refuse_unknown(name_or_path: str) -> None:
 
 
 def _unknown(name_or_path: str) -> str:
-    """Why nothing is read, with the way out."""
     path = Path(name_or_path).expanduser()
     if "://" in name_or_path:
         return f"'{name_or_path}' is an address, and htfl-sim reads files. Download it first."

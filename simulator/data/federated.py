@@ -108,7 +108,6 @@ class PublicData:
         return torch.randperm(len(self), generator=stream)[:most].sort().values.to(self.labels.device)
 
     def to(self, device: torch.device) -> "PublicData":
-        """The same on another device."""
         return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
 
 
@@ -207,8 +206,6 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Later:
-    """All clients' data from a round on."""
-
     round: int
     clients: tuple[ClientData, ...]
 
@@ -310,7 +307,6 @@ class FederatedData:
         )
 
     def at(self, round: int) -> "FederatedData":
-        """The data as they are in a round."""
         begun = [each for each in self.later if each.round <= round]
         clients = begun[-1].clients if begun else self._first
         if clients is self.clients:
@@ -430,7 +426,6 @@ def _is_measured(samples: SampleSet, config: DataConfig) -> bool:
 
 
 def _with_measured(fingerprint: str, apart: bool, held: Indices) -> str:
-    """SHA-256 (hex) of the fingerprint and of the samples that are measured."""
     digest = hashlib.sha256(f"{fingerprint} {'by client' if apart else 'measured'}".encode())
     digest.update(np.ascontiguousarray(held, dtype="<i8").data)
     return digest.hexdigest()

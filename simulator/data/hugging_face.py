@@ -49,8 +49,6 @@ LeftOut = tuple[tuple[str, str], ...]
 
 
 class Feature(NamedTuple):
-    """What a column holds."""
-
     kind: str
     """image, text, value, or other."""
     classes: tuple[str, ...] | None = None
@@ -68,13 +66,11 @@ class Split:
         self._paths = paths
 
     def with_texts(self, name: str, texts: Sequence[str]) -> "Split":
-        """The same samples with one more column."""
         found = Split({}, self.table.append_column(name, [list(texts)]), self._paths)
         found.features = self.features | {name: Feature("text")}
         return found
 
     def frame(self, names: Sequence[str]) -> Any:
-        """These columns as a data frame."""
         return self.table.select(list(names)).to_pandas(ignore_metadata=True)
 
     def cells(self, column: str) -> Iterator[Any]:
@@ -220,7 +216,6 @@ def _of_images(
 
 
 def kind_of(name: str, columns: DataConfig) -> Kind:
-    """The kind of the samples. Raises as `load` does."""
     found = _open(name, columns)
     tables.target_of(name, list(found.train.features), found.columns)
     return _form(found)[0]
@@ -268,7 +263,6 @@ def _open(name: str, columns: DataConfig) -> _Opened:
 
 
 def _of_hub(name: str, columns: DataConfig) -> dict[str, Split]:
-    """The splits of a data set of the Hub."""
     given = name.removeprefix(PREFIX)
     read = _NAME.fullmatch(given)
     path = given if read is None else read["path"]
@@ -472,7 +466,6 @@ def _is_one(folder: Path) -> bool:
 
 
 def _splits(folder: Path) -> list[str]:
-    """The folders in a folder that have a state.json."""
     return [each.name for each in _folders(folder) if (each / STATE).is_file()]
 
 
@@ -565,7 +558,6 @@ def _joined(parts: Sequence[Split]) -> Split:
 
 
 def _refuse_other(folder: Path, first: str, part: Split, name: str, other: Split) -> None:
-    """Refuse a part with other columns than the first one."""
     if part.features != other.features or not part.table.schema.equals(other.table.schema):
         raise DataError(
             f"{folder}: {first} and {name} have other columns, types, or classes. Save them from one data set."

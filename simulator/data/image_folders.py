@@ -43,8 +43,6 @@ _FEDERATIONS = (("PFLlib", "train", "*.npz"), ("LEAF", "train", "*.json"), ("LEA
 
 
 class _File(NamedTuple):
-    """An image."""
-
     path: Path
     label: str
     domain: str = ""
@@ -84,11 +82,9 @@ class _Folder:
         self.notes: list[str] = []
 
     def name(self, path: Path) -> str:
-        """The path inside the folder."""
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
 
     def leave(self, files: Iterable[Path], why: str) -> None:
-        """Leave files out for the same reason."""
         if left := dict.fromkeys(files):
             self.others.setdefault(why, {}).update(left)
 
@@ -277,7 +273,6 @@ class _Folder:
             )
 
     def single_class(self, train: _Split, domains: bool) -> DataError:
-        """That there is only one class, and what may be meant."""
         folders = next(iter(train.classes(domains).values()))
         ((name, place),) = [each for each in folders.items() if _has_images(each[1])]
         found = f"{train.place} has a single class, '{name}'"
@@ -291,17 +286,14 @@ class _Folder:
         )
 
     def or_labels(self, place: Path) -> str:
-        """The remedy for images beside a CSV file, if there is one."""
         csvs = self.tables(place)
         return f", or use `data.labels={csvs[0]}` if this file has the classes" if csvs else ""
 
     def tables(self, place: Path) -> list[str]:
-        """The CSV files beside the images."""
         files = [each for where in dict.fromkeys((self.root, place)) for each in sorted(where.iterdir())]
         return [self.name(each) for each in files if each.suffix.lower() == ".csv" and each.is_file()]
 
     def leave_loose(self, place: Path) -> None:
-        """Leave out the files beside class folders, domains, or splits."""
         loose = list(_walk(place, deep=False))
         self.leave(filter(_is_image, loose), "they are in no class folder")
         self.leave(itertools.filterfalse(_is_image, loose), "no images")
@@ -378,7 +370,6 @@ class _Folder:
 
 
 def _check_domains(split: _Split) -> None:
-    """Raise DataError unless every domain has the same class folders."""
     nested = {name: _names(place) for name, place in split.folders.items() if _is_nested(place)}
     if not nested:
         raise DataError(
@@ -531,7 +522,6 @@ def _decoded(files: Sequence[Path], size: tuple[int, int], grey: bool, old: bool
 
 
 def damaged(file: Path, why: Exception) -> DataError:
-    """That a file cannot be read."""
     reason = " ".join(str(why).split()) or type(why).__name__
     return DataError(f"{file} cannot be read ({reason}); replace or remove it.")
 
@@ -548,7 +538,6 @@ def _has_splits(folder: Path) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    """The folders in a folder, without hidden ones."""
     return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not _is_hidden(entry.name))
 
 
@@ -597,5 +586,4 @@ def _listed(names: Collection[str], most: int = 5) -> str:
 
 
 def _counted(names: Sequence[str]) -> str:
-    """The number of files, and the first of them."""
     return names[0] if len(names) == 1 else f"{len(names):,} files, such as {min(names)}"

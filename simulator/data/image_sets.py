@@ -90,7 +90,6 @@ def _read() -> ImageSet:
 
 
 def sklearn_folder() -> Path:
-    """The folder of scikit-learn's data."""
     spec = find_spec("sklearn")
     assert spec is not None and spec.origin is not None  # scikit-learn is required
     return Path(spec.origin).parent / "datasets" / "data"
@@ -193,7 +192,6 @@ def read_idx(file: Path) -> NDArray[np.uint8]:
 
 
 def _found(place: Path) -> list[Path]:
-    """The four files in `place`, or none if one is missing."""
     found = [
         next((f for f in (place / f"{name}.gz", place / name) if f.is_file()), None) for name in IDX_FILES
     ]
@@ -348,12 +346,10 @@ def original(images: Images, stream: np.random.Generator) -> Images:
 
 
 def rotated(images: Images, stream: np.random.Generator) -> Images:
-    """A quarter turn to the left."""
     return np.repeat(np.rot90(images, axes=(1, 2)), 3, axis=3)
 
 
 def inverted(images: Images, stream: np.random.Generator) -> Images:
-    """Dark on light."""
     return np.repeat(255 - images, 3, axis=3)
 
 

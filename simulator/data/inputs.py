@@ -35,11 +35,9 @@ class Inputs(ABC):
         """
 
     def of_client(self, client: int) -> Self:
-        """The same with this client's normalization for all samples."""
         return self
 
     def to(self, device: torch.device) -> Self:
-        """The same on another device."""
         tensors = {key: each.to(device) for key, each in vars(self).items() if isinstance(each, Tensor)}
         return replace(self, **tensors)  # type: ignore[type-var]  # every kind is a dataclass
 
@@ -77,25 +75,19 @@ class ImageInputs(Inputs):
     def batch(self, indices: Tensor, clients: Tensor | None = None) -> Tensor:
         """Normalized images float32 [b, c, h, w], channels last in memory."""
         pixels = self.images.index_select(0, indices).to(torch.float32)
-        return self._shaped(_normalized(pixels, self.scale, self.shift, clients).permute(0, 3, 1, 2))
-
-    def of_client(self, client: int) -> Self:
-        if self.scale.dim() < self.images.dim():
-            return self
-        return replace(self, scale=self.scale[client], shift=self.shift[client])
-
-    def _shaped(self, batch: Tensor) -> Tensor:
-        """The batch [b, c, h, w] in the configured size and channels.
-
-        Made per batch: 224×224 of all would take gigabytes.
-        """
+        batch = _normalized(pixels, self.scale, self.shift, clients).permute(0, 3, 1, 2)
         channels, height, width = self.spec.channels, self.spec.height, self.spec.width
-        if (height, width) != batch.shape[2:]:
+        if (height, width) != batch.shape[2:]:  # not before: 224×224 of all would take gigabytes
             shrinks = height < batch.shape[2] or width < batch.shape[3]
             batch = F.interpolate(batch, (height, width), mode="bilinear", antialias=shrinks)
         if channels != batch.shape[1]:
             batch = batch.expand(-1, channels, -1, -1)
         return batch.contiguous(memory_format=torch.channels_last)
+
+    def of_client(self, client: int) -> Self:
+        if self.scale.dim() < self.images.dim():
+            return self
+        return replace(self, scale=self.scale[client], shift=self.shift[client])
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,21 +115,18 @@ class NumberInputs(Inputs):
     def of(cls, values: Any, spec: InputSpec, config: DataConfig, train: Sequence[Indices]) -> "NumberInputs":
         """Values normalized to mean 0 and variance 1 by channel or feature, on the CPU."""
         apart = config.statistics == "client"
-        found = [cls._measured(values, held) for held in (train if apart else [_union(train)])]
+        found = []
+        for indices in train if apart else [_union(train)]:
+            held = np.asarray(values[indices], dtype=np.float64)
+            axes = (0, *range(2, held.ndim))
+            mean, std = held.mean(axes), held.std(axes)
+            scales = np.divide(1.0, std, out=np.ones_like(std), where=std > 0)  # constants keep their scale
+            found.append((scales, -mean * scales))
         scale, shift = (
             torch.tensor(np.stack(each), dtype=torch.float32).view(len(found), -1, *[1] * (values.ndim - 2))
             for each in zip(*found, strict=True)
         )
         return cls(torch.from_numpy(values), spec, *((scale, shift) if apart else (scale[0], shift[0])))
-
-    @staticmethod
-    def _measured(values: Any, train: Indices) -> tuple[Any, Any]:
-        """Scale and shift by channel or feature. One that never varies keeps its scale."""
-        held = np.asarray(values[train], dtype=np.float64)
-        axes = (0, *range(2, held.ndim))
-        mean, std = held.mean(axes), held.std(axes)
-        scale = np.divide(1.0, std, out=np.ones_like(std), where=std > 0)
-        return scale, -mean * scale
 
     def batch(self, indices: Tensor, clients: Tensor | None = None) -> Tensor:
         return _normalized(self.numbers.index_select(0, indices), self.scale, self.shift, clients)

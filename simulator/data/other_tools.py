@@ -294,8 +294,6 @@ def _unpickler() -> Iterator[Callable[[Path], tuple[dict[str, Array], list[str]]
 
 
 class _Reader:
-    """Reads the samples of all files as those of the first."""
-
     def __init__(self, file: Path, arrays: Mapping[str, Array], kind: Kind | None) -> None:
         """Raises DataError if the samples can be read in two ways, or in none, and `kind` does not say which."""
         x = arrays["x"]
@@ -383,7 +381,6 @@ class _Reader:
 
 
 def _kinds(x: Array) -> list[Kind]:
-    """What an array of samples can be, by its axes."""
     match x.shape[1:]:
         case (first, second, _):
             is_image = first in (1, 3) and x.dtype in (np.uint8, np.float32)
@@ -504,7 +501,6 @@ def _jsons(folder: Path) -> list[Path]:
 
 
 def _of_leaf(folder: Path, found: Sequence[str], kind: Kind | None) -> Federation:
-    """The users of a folder of LEAF's JSON. Raises DataError."""
     used = found[0]
     if used != "train" and len(found) > 1:
         raise DataError(
@@ -559,7 +555,6 @@ def _users(files: Sequence[Path], federation: Federation) -> dict[str, _User]:
 
 
 def _listed(file: Path, given: Any, federation: Federation) -> Iterator[tuple[str, list[Any], list[Any]]]:
-    """The users of a parsed file, with samples and labels."""
     try:
         data = given["user_data"]
         found = [

@@ -43,7 +43,6 @@ class Given(NamedTuple):
         return np.full(len(self.labels), NOBODY, dtype=np.int64)
 
     def members(self, label: int) -> Indices:
-        """The samples of a class, in random order."""
         return self.stream.permutation(np.flatnonzero(self.labels == label))
 
     def least(self, config: DataConfig) -> int:
@@ -66,6 +65,13 @@ class Given(NamedTuple):
         self.check(least)
         return apportion(len(self.labels), self.weights(self.clients, config), least)
 
+    def check_classes(self, config: DataConfig) -> None:
+        if config.classes_per_client > self.num_classes:
+            raise ConfigError(
+                f"data.classes_per_client is {config.classes_per_client}, but the data set has {self.num_classes} "
+                f"classes; use at most {self.num_classes}."
+            )
+
     def check(self, least: int) -> None:
         """Raise DataError if there are too few samples for so many of each client."""
         samples, clients = len(self.labels), self.clients
@@ -82,11 +88,10 @@ class Given(NamedTuple):
 
 
 def pathological(given: Given, config: DataConfig) -> list[Indices]:
-    """Each client holds exactly `classes_per_client` classes (Shamsian et al. 2021, pFedHN).
+    """Each client holds exactly `classes_per_client` classes (Shamsian et al. 2021, pFedHN), as evenly as possible.
 
-    A class's samples are divided over its owners by `quantity`. Classes have as equal numbers of owners as possible.
-    Raises ConfigError if there are fewer classes than `classes_per_client`; DataError if a class has too few samples
-    for its owners.
+    A class's samples are divided over its owners by `quantity`. Raises ConfigError for too few classes, and DataError
+    for a class with too few samples.
     """
     if config.quantity == "pfllib":
         return _as_pfllib(given, config)
@@ -121,7 +126,7 @@ def _class_by_class(
     weights: Callable[[Indices, Indices], NDArray[np.float64]],
 ) -> list[Indices]:
     """Deal out classes, and divide each by `weights` of its owners and of the samples that they have so far."""
-    _check_classes(given, config)
+    given.check_classes(config)
     holds = _dealt(given.num_classes, given.clients, config.classes_per_client, given.stream)
     least = -(-min_samples // config.classes_per_client)
     owner, sizes = given.nobodys(), np.zeros(given.clients, dtype=np.int64)
@@ -152,7 +157,7 @@ def _as_pfllib(given: Given, config: DataConfig) -> list[Indices]:
     share of all samples. The last client takes the rest. Classes without a client are left out. Raises DataError if a
     client would stay empty.
     """
-    _check_classes(given, config)
+    given.check_classes(config)
     labels, clients, num_classes = given.labels, given.clients, given.num_classes
     at_a_time = -(-clients * config.classes_per_client // num_classes)
     least = int(min(given.min_samples, len(labels) / clients / 2))
@@ -269,9 +274,8 @@ RULES: dict[str, Callable[[Given, DataConfig], list[Indices]]] = {
 def natural(user: Labels, clients: int, min_samples: int, stream: np.random.Generator) -> list[Indices]:
     """Each client holds the samples of one user. `user` [n] has each sample's.
 
-    Users with fewer than `min_samples` samples are joined with the next such users until a group has enough. What is
-    left at the end joins the last group, or the smallest user if there is none. If there are more groups than
-    clients, random ones are chosen. Raises DataError if there are fewer.
+    Users with fewer than `min_samples` samples are joined with the next such users until a group has enough. The rest
+    joins the last group, or the smallest user. Of more groups than clients, random ones are chosen. Raises DataError.
     """
     held, sizes = np.unique(user, return_counts=True)
     groups = groups_of_users(sizes.tolist(), min_samples)
@@ -286,10 +290,7 @@ def natural(user: Labels, clients: int, min_samples: int, stream: np.random.Gene
 
 
 def groups_of_users(sizes: Sequence[int], min_samples: int) -> list[list[int]]:
-    """The users that make one client each, ordered by their first: large ones alone, and small ones joined.
-
-    `sizes` has the number of samples of each user.
-    """
+    """The users that make one client each, ordered by their first, from the number of samples of each user."""
     large = [[user] for user, size in enumerate(sizes) if size >= min_samples]
     joined: list[list[int]] = []
     rest: list[int] = []
@@ -332,14 +333,6 @@ def by_domain(given: Given, config: DataConfig, domain: Labels, names: Sequence[
         for client, held in zip(owners, RULES[config.partition](own, config), strict=True):
             owner[members[held]] = client
     return _holdings(owner, clients)
-
-
-def _check_classes(given: Given, config: DataConfig) -> None:
-    if config.classes_per_client > given.num_classes:
-        raise ConfigError(
-            f"data.classes_per_client is {config.classes_per_client}, but the data set has {given.num_classes} "
-            f"classes; use at most {given.num_classes}."
-        )
 
 
 def _dealt(kinds: int, clients: int, kinds_per_client: int, stream: np.random.Generator) -> NDArray[np.bool_]:
@@ -454,10 +447,8 @@ def _others(samples: int, classes: int, shares: tuple[float, ...]) -> Indices:
 def read_indices(path: Path, clients: int, samples: int) -> list[tuple[Indices, Indices, Indices]]:
     """Train, eval, and test indices of every client, from a list with an object for each: {"train": [...], ...}.
 
-    An index is a sample's position in the data set, from 0. The data set's own test samples come after those for
-    training. `eval` may be missing. Clients may share samples, and equal parts of two clients are one array. Raises
-    DataError with the client and the part for an unreadable file, too few or too many clients, an index out of range or
-    twice, and an empty train or test part.
+    An index is a sample's position in the data set, its own test samples last. `eval` may be missing. Clients may share
+    samples, and equal parts of two clients are one array. Raises DataError with the client and the part.
     """
     content = read_bytes(path, f"the partition {path}", INDICES_BYTES, DataError)
     if limits.values(content) > MOST_INDICES:

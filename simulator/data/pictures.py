@@ -75,7 +75,6 @@ def turn_of(image: Image.Image) -> Image.Transpose | None:
 
 
 def upright(image: Image.Image) -> Image.Image:
-    """The image as its EXIF orientation says."""
     turn = turn_of(image)
     return image if turn is None else image.transpose(turn)
 
@@ -97,7 +96,6 @@ class Oddities:
         self._found: dict[str, list[str]] = {}
 
     def note(self, name: str, image: Image.Image) -> None:
-        """Look at an opened image."""
         odd = {
             "An alpha channel is left out": image.has_transparency_data,
             "Only the first of several frames is read": _has_frames(image),

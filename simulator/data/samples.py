@@ -66,7 +66,6 @@ class Reading:
         warnings: Iterable[str] = (),
         notes: Iterable[str] = (),
     ) -> "Reading":
-        """With more to say, after what is said."""
         return Reading((*self.left_out, *left_out), (*self.warnings, *warnings), (*self.notes, *notes))
 
 
@@ -128,7 +127,6 @@ class LabeledSet(ABC):
 
     @property
     def common(self) -> dict[str, Any]:
-        """The fields of every kind of set."""
         return {each.name: getattr(self, each.name) for each in fields(LabeledSet)}
 
 

@@ -67,7 +67,6 @@ Where = Path | str
 
 
 def number_of(text: str, columns: DataConfig = DEFAULTS) -> float | None:
-    """The number that a text is; None if it is none."""
     mark, group = re.escape(columns.decimal), columns.thousands
     whole = r"\d+" if group is None else rf"(?:\d{{1,3}}(?:{re.escape(group)}\d{{3}})+|\d+)"
     text = _spaced(text)
@@ -99,7 +98,6 @@ class Column(NamedTuple):
 
     @property
     def without(self) -> str:
-        """The setting that leaves out this column too."""
         return _key("ignore", [*self.columns.ignore, self.name])
 
     def labels(self, own: OwnParts) -> tuple[Labels, tuple[str, ...]]:
@@ -132,7 +130,6 @@ class Column(NamedTuple):
         return np.argsort(order)[number], tuple(names)
 
     def users(self) -> list[str]:
-        """The user of each row."""
         self.refuse_empty()
         if self.columns.infers:
             return [str(each) for each in self.cells.tolist()]
@@ -140,7 +137,6 @@ class Column(NamedTuple):
         return [names[each] for each in number.tolist()]
 
     def texts(self) -> list[str]:
-        """The texts to train on."""
         self.refuse_empty()
         texts: list[Any] = self.cells.tolist()
         for row, each in enumerate(texts):
@@ -235,7 +231,6 @@ class Column(NamedTuple):
         )
 
     def finite(self, values: Values) -> Values:
-        """The values, if none of them is infinite."""
         infinite = np.flatnonzero(np.isinf(values))
         if len(infinite):
             row = int(infinite[0])
@@ -443,7 +438,6 @@ def _of_different(number: Indices, texts: Sequence[str]) -> Values:
 
 
 def users(file: Path, columns: DataConfig) -> list[int]:
-    """The number of rows of each user, in the order of first rows; empty without a column of users."""
     if columns.client is None:
         return []
     if file.suffix.lower() == ".parquet":
@@ -456,7 +450,6 @@ def users(file: Path, columns: DataConfig) -> list[int]:
 
 
 def _read(file: Path, columns: DataConfig) -> tuple[Any, tuple[str, ...]]:
-    """The table as a data frame, and how it was read."""
     if file.suffix.lower() == ".parquet":
         return read_parquet(file, columns), ()
     from pandas.errors import EmptyDataError, ParserError, ParserWarning
@@ -512,7 +505,6 @@ def _read_csv(file: Path, columns: DataConfig) -> tuple[Any, tuple[str, ...]]:
 
 @contextmanager
 def _opened(file: Path) -> Iterator[Any]:
-    """The bytes of a file, which may be compressed."""
     if not file.name.lower().endswith(".gz"):
         with file.open("rb") as stream:
             yield stream
@@ -753,12 +745,10 @@ def spelled_alike(what: str, texts: Collection[str]) -> list[str]:
 
 
 def _key(key: str, value: object) -> str:
-    """A setting of the section as it is typed."""
     return f"`data.{key}={value if isinstance(value, str) else toml_value(value)}`"
 
 
 def _short(value: object, most: int = 40) -> str:
-    """A value for a message."""
     text = " ".join(str(value)[: most + 1].split())
     return text if len(text) <= most else f"{text[:most]}…"
 

@@ -129,7 +129,6 @@ def read(content: bytes) -> tuple[dict[str, Plain], list[str]]:
 
 
 def _objects(member: Any) -> object:
-    """What an array [] of Python objects has."""
     magic = member.read(8)
     if magic[:6] != b"\x93NUMPY":
         raise Refused("an array without numpy's header")
@@ -196,7 +195,6 @@ def _named(value: object) -> str:
 
 
 def main(source: BinaryIO, target: BinaryIO) -> None:
-    """Answer until stdin ends."""
     with suppress(ValueError, OSError):  # macOS knows no such limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE):

@@ -65,8 +65,6 @@ _FACTS = ("vocabulary", "padding", "axes")
 
 
 class _Keys(NamedTuple):
-    """The arrays of an `.npz`."""
-
     kind: str
     stored: Mapping[str, str]
     """The key in the file of each array: the samples, `labels`, the same with `test_` before it, and facts."""
@@ -204,7 +202,6 @@ def _keys(file: Path, names: Collection[str]) -> _Keys:
 
 
 def _kind_of(file: Path, name: str) -> str:
-    """The kind of the samples of Keras, whose key says nothing of it."""
     shape, dtype = _header_of(file, name)
     if len(shape) == 4 or (len(shape) == 3 and dtype == np.uint8):
         return "images"
@@ -288,7 +285,6 @@ def _read_npz(file: Path) -> tuple[_Keys, dict[str, Values]]:
 
 
 def _header_of(file: Path, name: str) -> tuple[tuple[int, ...], "np.dtype[Any]"]:
-    """The shape and dtype of an array in an `.npz`."""
     with zipfile.ZipFile(file) as archive, archive.open(f"{name}.npy") as member:
         version = np.lib.format.read_magic(member)
         read = (
