@@ -24,10 +24,10 @@ def test_beside_a_study_s_board_the_status_row_names_the_study(home: Path) -> No
 def test_the_status_row_keeps_what_matters_where_it_is_narrow(home: Path) -> None:
     run = read(home / "main")
     row = status(View(run, round=3), ["pausing…"], 60, "braille").plain
-    assert len(row) == 60
-    assert row.startswith("main")
+    assert len(row) == 60 and row.startswith("main") and row.rstrip().endswith("pausing…")
     assert " REPLAY round 3 " in row
-    assert row.rstrip().endswith("pausing…")
+    run = replace(run, folder=home / "quickstart-20251122-055440-of-a-long-name")  # cut in its middle
+    assert status(View(run), [], 40, "braille").plain == "quickstart-2…-a-long-name · round 12/12 "
 
 
 def live(home: Path, **changes: Any) -> View:
@@ -84,33 +84,27 @@ def test_requests_without_room_are_counted(home: Path) -> None:
     assert texts[118].endswith("  switching to fedssa after round 13    checkpoint with CKA…    pausing… ")
 
 
-def test_a_long_name_is_cut_in_its_middle(home: Path) -> None:
-    run = replace(read(home / "main"), folder=home / "quickstart-20251122-055440-of-a-long-name")
-    assert status(View(run), [], 40, "braille").plain == "quickstart-2…-a-long-name · round 12/12 "
-
-
 def row_of_keys(view: View, width: int = 80) -> str:
     return keys(footer("live", width, view.run.state if view.run.name else "")).plain
 
 
-def test_an_app_without_a_session_leads_with_a_new_run() -> None:
+def test_the_first_key_is_a_new_run_or_what_space_does(home: Path) -> None:
     row = row_of_keys(View(SessionData(Path())))
-    assert row.startswith("n new run  a attach")
-    assert "pause" not in row and "? help" in row
-
-
-def test_space_is_said_to_do_what_it_does(home: Path) -> None:
+    assert row.startswith("n new run  a attach") and "pause" not in row and "? help" in row
     for state, label in (("running", "pause"), ("paused", "resume"), ("finished", "resume")):
         assert row_of_keys(View(SessionData(home / "main", state=state))).startswith(f"space {label}  ")
 
 
 def test_in_a_list_of_sessions_keys_are_of_the_one_chosen_there() -> None:
-    for shown in ("", "running"):
-        row = keys(footer("sessions", 200, shown, steered="stopped")).plain
-        assert "space resume" in row and "S stop" in row
-    assert "space pause" in keys(footer("sessions", 200, "finished", steered="running")).plain
-    assert "c checkpoint" in keys(footer("live", 200, "running")).plain
-    assert "c CKA" in keys(footer("live", 200, "finished", computes=True)).plain
+    for panel, state, more, said in (
+        ("sessions", "", {"steered": "stopped"}, ("space resume", "S stop")),
+        ("sessions", "running", {"steered": "stopped"}, ("space resume", "S stop")),
+        ("sessions", "finished", {"steered": "running"}, ("space pause",)),
+        ("live", "running", {}, ("c checkpoint",)),
+        ("live", "finished", {"computes": True}, ("c CKA",)),
+    ):
+        row = keys(footer(panel, 200, state, **more)).plain  # type: ignore[arg-type]
+        assert [each for each in said if each not in row] == []
     assert "m method" not in keys(footer("sessions", 200, "", steered="running")).plain
 
 

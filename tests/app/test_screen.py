@@ -125,43 +125,33 @@ def forty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def app(forty: Path) -> HtflApp:
     panels = [PANELS[name](name) for name in ("live", "clients", "log", "data")]
-    return HtflApp(
-        LaunchOptions(forty, forty / "data"),
-        forty / "main",
-        panels=panels,
-    )
+    return HtflApp(LaunchOptions(forty, forty / "data"), forty / "main", panels=panels)
 
 
-async def settled(app: HtflApp, pilot: Pilot[Any]) -> None:
+async def settled(app: HtflApp, pilot: Pilot[Any], *keys: str) -> None:
+    """Wait for the session, then press keys (some at once, between spaces), each drawn before the next."""
     await until(pilot, lambda: app.view.run.round == FEW)
     await pilot.pause(0.1)
-
-
-async def draws(
-    app: HtflApp, pilot: Pilot[Any], key: str, monkeypatch: pytest.MonkeyPatch
-) -> list[str | None]:
-    """The panels that a key draws, once for each time."""
-    drawn: list[str | None] = []
-    for panel in app.panels:
-        whole = panel.draw  # type: ignore[attr-defined]
-        monkeypatch.setattr(
-            panel, "draw", lambda view, whole=whole, id=panel.id: drawn.append(id) or whole(view)
-        )
-    await pilot.press(key)
-    await pilot.pause(0.1)
-    return drawn
+    for each in keys:
+        await pilot.press(*each.split())
+        await pilot.pause(0.1)
 
 
 @pytest.mark.parametrize("key", ["1", pytest.param("7", marks=pytest.mark.long)])
 def test_a_panel_that_is_shown_again_is_drawn_once(
     app: HtflApp, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    drawn: list[str | None] = []
+
     async def script(pilot: Pilot[Any]) -> None:
-        await settled(app, pilot)
-        for each in (key, "2" if key == "1" else "1"):
-            await pilot.press(each)
-            await pilot.pause(0.1)
-        assert await draws(app, pilot, key, monkeypatch) == [app.panel.id]
+        await settled(app, pilot, key, "2" if key == "1" else "1")
+        for panel in app.panels:
+            whole = panel.draw  # type: ignore[attr-defined]
+            monkeypatch.setattr(
+                panel, "draw", lambda view, whole=whole, id=panel.id: drawn.append(id) or whole(view)
+            )
+        await settled(app, pilot, key)
+        assert drawn == [app.panel.id]
 
     drive(app, script)
 
@@ -182,13 +172,7 @@ def test_the_screen_behind_a_dialog_has_the_colors_that_textual_gives_it() -> No
 @pytest.mark.long
 def test_a_hidden_table_scrolls_by_the_room_that_it_will_have(app: HtflApp) -> None:
     async def script(pilot: Pilot[Any]) -> None:
-        await settled(app, pilot)
-        await pilot.press("2")
-        await pilot.pause(0.1)
-        await pilot.press("1", "j", "j")
-        await pilot.pause(0.1)
-        await pilot.press("2")
-        await pilot.pause(0.1)
+        await settled(app, pilot, "2", "1 j j", "2")
         table = app.panel.query(Table).first()
         assert table.selected == app.view.client
         assert table.scroll_offset.y == 0  # the third row is in sight of a table that begins at the first
@@ -201,17 +185,13 @@ def test_what_was_drawn_in_a_part_that_had_the_whole_screen_is_drawn_again_in_it
     app: HtflApp,
 ) -> None:
     async def script(pilot: Pilot[Any]) -> None:
-        await settled(app, pilot)
-        await pilot.press("2", "tab", "tab", "tab")
-        await pilot.pause(0.1)
+        await settled(app, pilot, "2 tab tab tab")
         facts = app.panel.query_one(Facts)
         app.main.set_focus(facts)
         own = [row.cells for row in facts.rows]
-        await pilot.press("z")
-        await pilot.pause(0.1)
+        await settled(app, pilot, "z")
         wide = [row.cells for row in facts.rows]
-        await pilot.press("[", "]", "z")
-        await pilot.pause(0.1)
+        await settled(app, pilot, "[ ] z")
         assert len(wide) < len(own), "the facts are too short for this test"
         assert [row.cells for row in facts.rows] == own
 
@@ -225,13 +205,9 @@ def test_a_key_that_moves_no_part_lays_nothing_out_anew(app: HtflApp, panel: str
     laid_out: list[object] = []
 
     async def script(pilot: Pilot[Any]) -> None:
-        await settled(app, pilot)
-        for each in (panel, key):
-            await pilot.press(each)
-            await pilot.pause(0.1)
+        await settled(app, pilot, panel, key)
         app.screen.screen_layout_refresh_signal.subscribe(app.screen, laid_out.append)
-        await pilot.press(key)
-        await pilot.pause(0.1)
+        await settled(app, pilot, key)
 
     drive(app, script)
     assert laid_out == []
@@ -353,31 +329,21 @@ def test_a_terminal_whose_encoding_is_not_utf_8_gets_ascii(monkeypatch: pytest.M
 # What is sent to a terminal that has xterm's 256 colours.
 
 
-TINTS = (0x242F38, 0x2A2218, 0x1E1E1E, 0x272727)  # of dark themes' panels
-
-
 def sent(colour: int) -> tuple[int, int, int]:
     red, green, blue = COLOURS[nearest(*channels(colour)) - FIRST].tolist()
     return red, green, blue
 
 
-def test_its_own_colours_are_sent_as_they_are() -> None:
+def test_its_own_colours_are_sent_as_they_are_and_greys_and_dark_tints_as_greys() -> None:
     assert [COLOURS[nearest(*each) - FIRST].tolist() for each in COLOURS.tolist()] == COLOURS.tolist()
-    assert [sent(colour) for colour in VIRIDIS_256.tolist()] == [
-        channels(each) for each in VIRIDIS_256.tolist()
-    ]
-
-
-def test_white_is_lighter_than_black_and_greys_have_no_hue() -> None:
+    viridis = VIRIDIS_256.tolist()
+    assert [*map(sent, viridis)] == [*map(channels, viridis)]
     seen = as_seen(np.array([[0, 0, 0], [128, 128, 128], [255, 255, 255]]))
-    assert seen[:, 0] == pytest.approx([0, 0.6, 1], abs=0.01)
-    assert abs(seen[:, 1:]).max() < 1e-3
-
-
-@pytest.mark.parametrize("tint", TINTS)
-def test_a_dark_tint_becomes_a_grey_and_not_a_blue_or_an_olive(tint: int) -> None:
-    red, green, blue = sent(tint)
-    assert red == green == blue
+    assert seen[:, 0] == pytest.approx([0, 0.6, 1], abs=0.01) and abs(seen[:, 1:]).max() < 1e-3
+    for tint in (0x242F38, 0x2A2218, 0x1E1E1E, 0x272727):  # of dark themes' panels: no blue and no olive
+        assert len({*sent(tint)}) == 1
+    hue, _, _ = colorsys.rgb_to_hsv(*(part / 255 for part in sent(Look(exact=False).highlight)))
+    assert 25 <= hue * 360 <= 60  # the cursor: orange to yellow
 
 
 def test_the_lines_of_a_chart_stay_apart_and_legible() -> None:
@@ -386,16 +352,10 @@ def test_the_lines_of_a_chart_stay_apart_and_legible() -> None:
         seen = as_seen(np.array(lines))
         apart = np.linalg.norm(seen[:, None] - seen[None], axis=2)
         assert apart[np.triu_indices(len(lines), 1)].min() > 0.06
-        ground = sent(scheme.background)
-        for red, green, blue in lines:
-            assert (
-                contrast(red << 16 | green << 8 | blue, ground[0] << 16 | ground[1] << 8 | ground[2]) >= 2.5
-            )
-
-
-def test_the_cursor_is_not_red() -> None:
-    hue, _, _ = colorsys.rgb_to_hsv(*(part / 255 for part in sent(Look(exact=False).highlight)))
-    assert 25 <= hue * 360 <= 60  # orange to yellow
+        ground, *drawn = (
+            red << 16 | green << 8 | blue for red, green, blue in [sent(scheme.background), *lines]
+        )
+        assert min(contrast(each, ground) for each in drawn) >= 2.5
 
 
 @pytest.mark.long
@@ -403,30 +363,23 @@ def test_status_row_panels_and_keys_are_all_sent_in_them(tmp_path: Path) -> None
     sessions.make(tmp_path / "main", rounds=3, clients=4, samples=sessions.samples(4))
     app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main")
 
-    async def look(pilot: object) -> None:
+    async def look(pilot: Pilot[Any]) -> None:
         app.console._color_system = ColorSystem.EIGHT_BIT
-        await until(pilot, lambda: app.view.run.round == 3)  # type: ignore[arg-type]
+        await until(pilot, lambda: app.view.run.round == 3)
         for panel in ("live", "data"):
             app.show_panel(panel)
             app.refresh_css()
-            await pilot.pause()  # type: ignore[attr-defined]
+            await pilot.pause()
             rows = app.screen._compositor.render_strips()
+            styles = [segment.style for row in rows for segment in row if segment.style]
             kinds = {
-                colour.type
-                for row in rows
-                for segment in row
-                if segment.style
-                for colour in (segment.style.color, segment.style.bgcolor)
-                if colour is not None
+                colour.type for each in styles for colour in (each.color, each.bgcolor) if colour is not None
             }
             assert kinds <= {ColorType.EIGHT_BIT, ColorType.DEFAULT, ColorType.STANDARD}
-            ground = next(
-                segment.style.bgcolor for segment in rows[0] if segment.style and segment.style.bgcolor
-            )
-            red, green, blue = ground.get_truecolor()
-            assert red == green == blue  # the status row's
+            ground = next(each.bgcolor for each in styles if each.bgcolor)
+            assert len({*ground.get_truecolor()}) == 1  # the status row's
 
-    drive(app, look)  # type: ignore[arg-type]
+    drive(app, look)
 
 
 # When a view is to be drawn again.
@@ -467,8 +420,7 @@ def clients(app: HtflApp) -> Table:
 
 @pytest.mark.long
 def test_theme_chart_sort_and_pins_are_there_again_at_the_next_start(home: Path) -> None:
-    def started() -> HtflApp:
-        return opened(home, "main", "live", state=home / "state")
+    first, again = (opened(home, "main", "live", state=home / "state") for _ in range(2))
 
     async def choose(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: first.view.run.round == 12 and first.focused is clients(first))
@@ -478,21 +430,13 @@ def test_theme_chart_sort_and_pins_are_there_again_at_the_next_start(home: Path)
 
     async def look(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: again.view.run.round == 12)
-        assert again.theme == "nord"
-        assert (again.view.chart, again.view.sort) == (1, ("change", False))
+        assert (again.theme, again.view.chart, again.view.sort) == ("nord", 1, ("change", False))
         assert again.view.pinned == first.view.pinned
         await until(pilot, lambda: clients(again).sort == ("change", False))
 
-    first = started()
     drive(first, choose)
-    again = started()
+    again = opened(home, "main", "live", state=home / "state")
     drive(again, look)
-
-
-def test_a_folder_whose_name_is_not_utf_8_is_kept_too(tmp_path: Path) -> None:
-    kept = Preferences(places={"caf\udce9/main": 3})
-    kept.keep(tmp_path, theme="nord", chart=1, sort=("id", True))
-    assert Preferences.read(tmp_path) == kept
 
 
 def test_what_cannot_be_read_is_as_at_a_first_start_and_leaves_the_rest(tmp_path: Path) -> None:
@@ -505,16 +449,21 @@ def test_what_cannot_be_read_is_as_at_a_first_start_and_leaves_the_rest(tmp_path
     assert (kept.theme, kept.chart, kept.pinned("s")) == ("nord", 2, frozenset())
 
 
-def test_pins_are_kept_of_the_sessions_pinned_in_last(tmp_path: Path) -> None:
-    kept = Preferences()
+def test_preferences_are_kept_where_that_is_possible_and_pins_of_the_sessions_pinned_in_last(
+    tmp_path: Path,
+) -> None:
+    kept = Preferences(places={"caf\udce9/main": 3})  # a folder whose name is not UTF-8
+    kept.keep(tmp_path, theme="nord", chart=1, sort=("id", True))
+    assert Preferences.read(tmp_path) == kept
     for number in (0, *range(SESSIONS), 0):
         kept.pin(str(number), {3, 1})
     kept.pin("new", {2})
     kept.keep(tmp_path / "state", theme="nord", chart=2, sort=("id", True))
-    assert json.loads((tmp_path / "state" / FILE).read_text())["pins"].keys() == {
-        *map(str, (*range(2, SESSIONS), 0)),
-        "new",
-    }
+    pinned = {*map(str, (*range(2, SESSIONS), 0)), "new"}
+    assert json.loads((tmp_path / "state" / FILE).read_text())["pins"].keys() == pinned
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", None):  # a folder that cannot be written stops nothing
+        kept.keep(folder, theme="", chart=0, sort=("id", False))
 
 
 def test_what_was_compared_has_its_key_and_colour_again_at_the_next_start(tmp_path: Path) -> None:
@@ -523,19 +472,9 @@ def test_what_was_compared_has_its_key_and_colour_again_at_the_next_start(tmp_pa
     assert ColorSlots(kept.places).of([one, other]) == [0, 1]
     kept.keep(tmp_path, theme="", chart=0, sort=("id", False))
     assert ColorSlots(Preferences.read(tmp_path).places).of([other]) == [1]
-
-
-def test_places_that_are_none_or_taken_twice_are_left_out() -> None:
-    kept: dict[str, int] = {"a": 1, "b": 1, "c": -1, "d": "x", "e": True}  # type: ignore[dict-item]
-    ColorSlots(kept)
-    assert kept == {"a": 1}
-
-
-def test_a_state_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    Preferences().keep(tmp_path / "file", theme="", chart=0, sort=("id", False))
-    Preferences().keep(None, theme="", chart=0, sort=("id", False))
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    places: dict[str, int] = {"a": 1, "b": 1, "c": -1, "d": "x", "e": True}  # type: ignore[dict-item]
+    ColorSlots(places)  # those that are none or taken twice are left out
+    assert places == {"a": 1}
 
 
 # Notices: each is true while it is shown, and hides no line of keys.
@@ -566,24 +505,15 @@ async def opens_other(app: HtflApp, pilot: Pilot[str], of_two: Path) -> None:
     app.open_session(of_two / "other")
 
 
-ENDINGS: list[tuple[str, str, str, Ending]] = [
-    (
-        "left_square_bracket",
-        "space",
-        "You are viewing round 11.",
-        lambda app, pilot, of_two: press(pilot, "L"),
-    ),
-    ("", "r", "Choose a round first", lambda app, pilot, of_two: press(pilot, "left_square_bracket")),
-    ("", "u", "u works in Cost", lambda app, pilot, of_two: press(pilot, "4")),
-    (
-        "",
-        "percent_sign",
-        "The mouse selects text",
-        lambda app, pilot, of_two: press(pilot, "percent_sign"),
-    ),
+ENDINGS: list[tuple[str, str, str, str | Ending]] = [
+    ("left_square_bracket", "space", "You are viewing round 11.", "L"),
+    ("", "r", "Choose a round first", "left_square_bracket"),
+    ("", "u", "u works in Cost", "4"),
+    ("", "percent_sign", "The mouse selects text", "percent_sign"),
     ("L", "S", "main is stopped, and a stop needs a running session.", comes_to_life),
     ("left_square_bracket", "space", "You are viewing round 11.", opens_other),
 ]
+"""Keys before, the key that leads to a notice, its words, and what ends it: a key, or something else."""
 
 
 @pytest.mark.long
@@ -603,7 +533,7 @@ def test_a_notice_disappears_when_its_cause_ends(of_two: Path) -> None:
             await until(pilot, stands)
             app.draw()
             assert stands()  # a new look does not end it
-            await ending(app, pilot, of_two)
+            await (press(pilot, ending) if isinstance(ending, str) else ending(app, pilot, of_two))
             await until(pilot, lambda: not stands())
             assert not any(said in each for each in notices(app))
 
@@ -625,9 +555,9 @@ def test_without_a_session_the_reason_is_that_and_ends_with_it(of_two: Path) -> 
 
 def test_why_a_round_is_refused_is_said_while_it_is_the_one_shown() -> None:
     said: list[tuple[str, bool]] = []
-    for shown_round in (3, 4):
+    for round in (3, 4):
         app: Any = SimpleNamespace(
-            view=SimpleNamespace(shown=shown_round), say=lambda why, kind, holds: said.append((why, holds()))
+            view=SimpleNamespace(shown=round), say=lambda why, kind, holds: said.append((why, holds()))
         )
         HtflApp.on_round_refused(app, RoundRefused("It is gone.", 3))
     assert said == [("It is gone.", True), ("It is gone.", False)]

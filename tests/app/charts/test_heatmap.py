@@ -112,8 +112,7 @@ def test_numbers_in_the_cells_take_the_place_of_the_color_bar():
     assert number_cells(counts) == 3
     assert rows_of(counts, 38, 6)[0].startswith(" 0 44 44 44")
 
-
-def test_names_of_rows_have_the_room_that_the_cells_do_not_need():
+    # names of rows have the room that the cells do not need
     names = ["a name of thirty cells, or more"]
     assert plan_of(HeatFigure(np.zeros((1, 1)), names, ["0"]), 60, 8, True).left == 33
     assert plan_of(HeatFigure(np.zeros((1, 9)), names, ["0"] * 9), 60, 8, True).left == 0
@@ -133,12 +132,6 @@ def test_the_place_of_a_cell_leads_back_to_it_or_to_one_that_it_shares_it_with(
     assert found is not None
     assert (plan.row(found[0]), plan.column(found[1])[0]) == (y, x)
     assert cell_at(shown, width, height, halves, plan.left - 1, 0) is None
-
-
-def test_the_scale_rises_in_lightness_and_text_reads_on_all_of_it():
-    scale = VIRIDIS.tolist()
-    assert [*map(luminance, scale)] == sorted(map(luminance, scale))
-    assert min(contrast(text_on(colour), colour) for colour in scale) >= 4.5
 
 
 def test_a_cells_number_is_as_short_as_it_can_be():
@@ -165,12 +158,6 @@ def test_the_bar_names_both_ends_of_the_range():
     assert figure([[2, np.nan], [7, 3]], value_range=None).limits() == (2, 7)
 
 
-def test_the_cursor_names_its_cell_and_its_value():
-    rows = rows_of(figure(np.eye(4), cursor=(2, 1), axes=("client", "round")), 60, 16)
-    assert rows[-1] == "client 2 × round 1: 0.000"
-    assert sum(row.startswith(" 2▶") for row in rows) == sum("▲1" in row for row in rows) == 1
-
-
 @pytest.mark.parametrize("column", [0, 17, 39])
 def test_the_other_columns_keep_their_names_beside_the_cursors(column):
     def names(cursor):
@@ -193,7 +180,7 @@ def test_every_column_second_fifth_or_tenth_is_named():
     assert {5, 10} <= steps <= {1, 2, 5, 10, 20}
 
 
-def test_where_cells_are_means_it_is_said_of_how_many():
+def test_where_cells_are_means_it_is_said_of_how_many_and_the_cell_under_the_cursor_is_its_own():
     for shape, axes, said in (
         ((100, 3), ("client", "round"), "rows are means of 4-5 clients"),
         ((42, 3), ("client", "round"), "rows are means of 2 clients"),
@@ -205,9 +192,6 @@ def test_where_cells_are_means_it_is_said_of_how_many():
     shared = figure(np.zeros((40, 3)), axes=("client", "round"))  # two rows in a cell are no mean
     assert "means" not in draw(shared, 60, 24).text()
     assert "means of 1–2 clients" in draw(shared, 60, 24, NO_COLOUR).text()
-
-
-def test_among_means_the_cell_under_the_cursor_is_its_own():
     shares = np.zeros((40, 2))
     shares[7] = 80
 
@@ -220,7 +204,11 @@ def test_among_means_the_cell_under_the_cursor_is_its_own():
     assert number((7, 0)) == ("80.0", "other cells are means of 2 clients")
 
 
-def test_a_row_or_a_column_can_be_marked_where_there_is_no_cursor():
+def test_the_cursor_names_its_cell_and_its_value_and_without_one_a_row_or_a_column_can_be_marked():
+    rows = rows_of(figure(np.eye(4), cursor=(2, 1), axes=("client", "round")), 60, 16)
+    assert rows[-1] == "client 2 × round 1: 0.000"
+    assert sum(row.startswith(" 2▶") for row in rows) == sum("▲1" in row for row in rows) == 1
+
     def margins(**marks):
         text = draw(figure(np.eye(4), **marks), 60, 16).text()
         return "2▶" in text, "▲1" in text
@@ -292,7 +280,10 @@ def test_differences_have_their_signs():
 
 @pytest.mark.parametrize("dark", [True, False])
 @pytest.mark.parametrize("exact", [True, False])
-def test_the_colours_of_differences_part_from_a_quiet_middle(dark, exact):
+def test_the_scale_rises_in_lightness_and_the_colours_of_differences_part_from_a_quiet_middle(dark, exact):
+    scale = VIRIDIS.tolist()
+    assert [*map(luminance, scale)] == sorted(map(luminance, scale))
+    assert min(contrast(text_on(colour), colour) for colour in scale) >= 4.5
     ramp = [int(colour) for colour in Look(dark=dark, exact=exact).signed]
     assert len(ramp) == HEAT_LEVELS
     middle = HEAT_LEVELS // 2

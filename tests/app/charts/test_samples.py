@@ -22,10 +22,7 @@ PLAYS = ClientSamples(
     2, "tokens", (ClassSample(4, "e", 12, "To be,⏎or not to b"), ClassSample(0, "space", 3, "Ay."))
 )
 SIGNALS = ClientSamples(
-    0,
-    "signal",
-    (ClassSample(0, "sit", 7, values=((0.0, 1.0) * 6, (1.0,) * 12)),),
-    channels=("acc", "gyro"),
+    0, "signal", (ClassSample(0, "sit", 7, values=((0.0, 1.0) * 6, (1.0,) * 12)),), channels=("acc", "gyro")
 )
 TABLE = ClientSamples(
     0,
@@ -39,11 +36,8 @@ def picture(brightness: float, side: int) -> tuple[tuple[float, ...], ...]:
     return ((brightness,) * side,) * side
 
 
-def test_a_text_stands_behind_its_class_and_number() -> None:
+def test_a_text_stands_behind_its_class_and_number_and_ascii_has_a_stroke_for_a_lines_end() -> None:
     assert drawn(PLAYS, 40, 3) == ["e     12  To be,⏎or not to b", "space  3  Ay.", ""]
-
-
-def test_a_long_text_is_cut_and_ascii_has_a_stroke_for_a_lines_end() -> None:
     # name 5, space, count 2, two spaces: 10 of 20 cells
     assert class_line(PLAYS, PLAYS.classes[0], 20, Look()) == "e     12  To be,⏎or…"
     assert class_line(PLAYS, PLAYS.classes[0], 20, Look(glyphs=ASCII)) == "e     12  To be,/or~"
@@ -63,8 +57,6 @@ def test_each_channel_has_a_sparkline_below_its_name() -> None:
         "sit 7      " + "▁▇" * 6 + "     " + "▄" * 12,
     ]
 
-
-def test_of_channels_without_room_one_of_each_group_of_neighbors_is_drawn() -> None:
     ten = ClientSamples(
         0, "signal", (ClassSample(0, "a", 1, values=((0.0,),) * 10),), tuple(str(each) for each in range(10))
     )
@@ -87,13 +79,10 @@ def test_means_stand_below_the_classes_with_the_largest_difference_first() -> No
     assert feature_lines(TABLE, 25, Look())[0] == "mea…  client    all    SDs"
 
 
-def test_a_picture_is_two_pixels_in_each_cell() -> None:
+def test_a_picture_is_two_pixels_in_each_cell_or_a_character_by_their_brightness() -> None:
     plot = Canvas.blank(1, 1)
     paint(plot, np.array([[1.0], [0.5]]), Look())
     assert (plot.text(), plot.fg[0, 0], plot.bg[0, 0]) == ("▀", 0xFFFFFF, 0x808080)
-
-
-def test_without_color_a_picture_is_characters_by_brightness() -> None:
     for glyphs, shown in ((BRAILLE, "·▒█"), (ASCII, ".+@")):
         plot = Canvas.blank(3, 1)
         paint(plot, np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), replace(PLAIN, glyphs=glyphs))
@@ -108,12 +97,6 @@ def test_pictures_are_in_a_grid_and_shrink_until_all_fit() -> None:
     assert drawn(images, 10, 6) == ["c… 5  c… 5", "████  ████", "████  ████"] * 2
     # On 10 × 4 cells, only one row would fit. Half as large, each has 1 + 1 rows and 2 + 2 columns: 3 in a row.
     assert drawn(images, 10, 4)[1] == "██  ██  ██"
-
-
-def test_without_room_for_a_picture_the_classes_are_counted() -> None:
-    images = ClientSamples(0, "image", (ClassSample(0, "cat", 5, values=picture(1.0, 16)),))
-    assert drawn(images, 20, 2) == ["cat 5", ""]
-
-
-def test_a_client_without_samples_has_an_empty_list() -> None:
+    large = ClientSamples(0, "image", (ClassSample(0, "cat", 5, values=picture(1.0, 16)),))
+    assert drawn(large, 20, 2) == ["cat 5", ""]
     assert drawn(ClientSamples(0, "image", ()), 20, 1) == [""]

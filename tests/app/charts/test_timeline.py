@@ -20,12 +20,7 @@ FOUND = Timeline((1, 2), 0, 10, ((1, 5.0), (2, 10.0)), (0, 1), 2, (LOST, USED))
 IN_ASCII = Look(glyphs=ASCII)
 
 
-def drawn(
-    found: Timeline = FOUND,
-    width: int = 22,
-    height: int = 6,
-    look: Look = IN_ASCII,
-) -> Canvas:
+def drawn(found: Timeline = FOUND, width: int = 22, height: int = 6, look: Look = IN_ASCII) -> Canvas:
     return draw_timeline(lambda most: found, width, height, look)
 
 
@@ -41,18 +36,12 @@ def test_a_cell_shows_what_its_client_does_and_a_mark_ends_lost_work() -> None:
     ]
 
 
-def test_other_glyphs_have_the_same_places() -> None:
+def test_other_glyphs_have_the_same_places_and_without_color_characters_alone_say_it() -> None:
     assert lines(drawn(look=Look()))[1:3] == ["0 ··▼▼▼▼██████▲▲──────", "1 ▼▼▼▼████× ┊        ┊"]
-
-
-def test_without_color_characters_alone_say_it() -> None:
     canvas = drawn(look=Look(text=DEFAULT, background=DEFAULT, coloured=False, glyphs=ASCII))
     assert lines(canvas)[1] == lines(drawn())[1]
     assert set(canvas.fg.ravel().tolist()) == {DEFAULT}
-
-
-def test_lost_work_is_gray() -> None:
-    canvas = drawn()
+    canvas = drawn()  # lost work is gray
     assert set(canvas.fg[2, 2:10].tolist()) == {IN_ASCII.muted}
     assert canvas.fg[1, 8] == IN_ASCII.series(4)
 
@@ -65,12 +54,9 @@ def test_every_fate_of_wasted_work_has_a_mark_and_a_name() -> None:
         assert (fate == "used") == (line[2].split()[1].strip("v#:") == "")
 
 
-def test_the_x_axis_says_which_clients_are_shown() -> None:
+def test_the_x_axis_says_which_clients_are_shown_and_has_large_units_for_long_times() -> None:
     some = Timeline((1, 2), 0, 10, ((1, 5.0),), (0, 9), 10_000, (USED,))
     assert any("2 of 10,000 clients, simulated s" in line for line in lines(drawn(some, width=80)))
-
-
-def test_long_times_are_in_large_units() -> None:
     for ends, unit in ((90.0, "s"), (7000.0, "min"), (90_000.0, "h")):
         found = Timeline((1, 1), 0, ends, ((1, ends),), (0,), 1, ())
         assert any(line.endswith(f"simulated {unit}") for line in lines(drawn(found, width=60)))
@@ -89,8 +75,5 @@ def test_it_asks_for_no_more_clients_than_have_a_row() -> None:
         canvas = draw_timeline(make, 60, height, IN_ASCII)
         assert (canvas.height, canvas.width) == (height, 60)
         assert all(1 <= most <= height - FRAME for most in asked)
-
-
-def test_without_room_nothing_is_drawn() -> None:
     for width, height in ((0, 0), (5, 20), (80, 3)):
         assert not "".join(lines(drawn(width=width, height=height))).strip()
