@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from htfl_sim.sessions import confusion, records, representations, samples_of_clients
+from htfl_sim.sessions import confusion, representations, samples_of_clients
 from simulator.results.analysis.ledger import CkaMeasurement
+from simulator.sessions.reader import CheckedReader
 from tests.metrics.test_inspection import session
 from tui.app.workers import Worker
 
@@ -24,7 +25,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_job_gives_what_is_computed_here(measured: Path) -> None:
     data, told = measured.parent / "data", list[str]()
-    recorded = CkaMeasurement.of(records(measured)[1])
+    recorded = CkaMeasurement.of(CheckedReader(measured).records()[1])
     cka = Worker("similarities", measured, data, 2).result(told.append)
     assert recorded is not None and (cka.round, cka.layers) == (2, recorded.layers)
     assert {name: cka.cka[name] for name in recorded.cka} == recorded.cka
