@@ -1,10 +1,6 @@
-"""htfl-sim's session store: named tensors and JSON, safe from crashes and silent damage.
+"""The session store: named tensors and JSON, safe from crashes and silent damage. Other rooms use what is named here.
 
-`Store` is the one writer of a session, `SessionReader` any number of readers, `SessionFollower` a reader that looks
-again and again, `verify` the auditor; `Group` is the one owner of sessions that lie together, `GroupReader` looks at
-it; `pack` and `Arrival` take a session to another machine. Other rooms use what is named here and nothing behind it:
-how files are named and written stays inside. Importing this package does not import torch; only putting and loading
-tensors does.
+Importing it does not import torch; only putting and loading tensors does.
 """
 
 from checkpoints import limits

@@ -1,13 +1,7 @@
 """How a session's folder comes to be, gets another name, tags, and a note, and goes: each in one step.
 
-A session is made whole in a hidden folder beside its place, then renamed there. So nobody ever sees half a session, of
-two that are made under one name at once one is refused, and what is removed when a making fails is what this very
-process made. It is removed from such a folder too.
-
-Whoever uses a hidden folder holds a lock on the folder itself, which the kernel frees when the process dies. A process
-that is killed leaves its folder behind: a leftover, which no process needs.
-
-Tags and the note are the words that a session is marked with, in tags.json. No round depends on them.
+It is made whole, and removed, in a hidden folder beside its place. Whoever uses that holds a lock on the folder itself,
+which the kernel frees when the process dies: what a killed process leaves is a leftover.
 """
 
 import os
@@ -43,9 +37,9 @@ def refuse_remains(folder: Path) -> None:
 
 @contextmanager
 def in_private(folder: Path) -> Iterator[Path]:
-    """An empty folder of this process's own, which becomes `folder` at the end, or is removed when that fails.
+    """An empty hidden folder that becomes `folder` at the end, or is removed; a private one is taken as it is.
 
-    One that is private already is taken as it is. Raises SessionUnreadable for a name that is taken, DiskError.
+    Raises SessionUnreadable for a name that is taken, DiskError.
     """
     if layout.is_private(folder.name):
         yield folder
@@ -99,7 +93,7 @@ def _speaking_of(folder: Path, private: Path) -> Iterator[None]:
 
 
 def remove(folder: Path, *, steal: bool = False) -> None:
-    """Remove a session or a group that nobody runs, whole or damaged. Forks of it keep what they share with it.
+    """Remove a session or a group that nobody runs, whole or damaged; forks keep what they share with it.
 
     `steal`: the machine that held it is dead. Raises SessionUnreadable for another folder, Locked, DiskError.
     """
@@ -110,7 +104,7 @@ def remove(folder: Path, *, steal: bool = False) -> None:
 
 
 def rename(folder: Path, name: str) -> Path:
-    """Give a session or a group that nobody runs another name, in one step. Returns its folder from then on.
+    """Rename a session or a group that nobody runs, in one step; its new folder.
 
     Raises SessionUnreadable for a folder that is none and a name that is taken, Locked, DiskError.
     """
@@ -270,17 +264,15 @@ def marks_of(folder: Path) -> Marks:
 
 
 def tags_of(folder: Path) -> tuple[str, ...]:
-    """Only the tags. Raises like `marks_of`."""
     return marks_of(folder).tags
 
 
 def change_marks(
     folder: Path, add: Iterable[str], remove: Iterable[str], may: Callable[[], None], note: str | None = None
 ) -> Marks:
-    """Mark a session with more words, and no longer with others; what it is marked with now.
+    """Add and remove tags, and replace the note unless it is None. `may` is the owner's fence; damage is replaced.
 
-    `note` replaces the note; None leaves it. `may` is the owner's fence. A damaged file is replaced. Raises ValueError
-    for what is no tag or no note, for too many, and for a file that is no plain one; DiskError.
+    Raises ValueError for an invalid or a surplus tag, an invalid note, and a file that is no plain one; DiskError.
     """
     found = files.look(folder, layout.TAGS)
     if found is not None and not stat.S_ISREG(found.st_mode):
@@ -303,11 +295,9 @@ def change_marks(
 
 
 def mark(folder: Path, add: Iterable[str], remove: Iterable[str] = (), note: str | None = None) -> Marks:
-    """Change the tags of a session that nobody runs, and its note unless that is None; all that it is marked with.
+    """The same for a session that nobody runs, under its lock; nothing else is written.
 
-    The lock is held meanwhile, and nothing else is written: what a crash left is for the next opening. A session that
-    is run takes the command `tag`. Raises ValueError like `change_marks`, SessionUnreadable, Locked, Damaged or
-    DiskError.
+    Raises like `change_marks`, SessionUnreadable, Locked, Damaged.
     """
     read_document(folder)
     with lock.holding(folder):

@@ -1,12 +1,10 @@
 """Durable files: every byte the store writes or reads passes through these few functions. And the store's errors.
 
-A file is written under `tmp/`, flushed to disk, then renamed or linked to its name; its folder is flushed by
-`sync_folder`, which callers collect. A flush that fails is never tried again: the kernel may have dropped the
-pages and would report a success that is none.
+A file is written under `tmp/`, flushed, then renamed or linked to its name; callers collect the flushes of folders. A
+flush that fails is never tried again: the kernel may have dropped the pages and would report a success that is none.
 
-Names are paths inside the session (`objects/ab/…`). Each step of one is opened through the descriptor of the step
-before, without following links, and so is whatever is listed, written, linked or removed at its end: nothing here
-reaches out of the folder at `root`, whoever else writes there meanwhile.
+Names are paths inside the session. Each step of one is opened through the descriptor of the step before, without
+following links: nothing here reaches out of the folder at `root`, whoever else writes there meanwhile.
 """
 
 import errno
@@ -124,7 +122,6 @@ def make_folders(path: Path) -> None:
 
 
 def new_folder(path: Path) -> None:
-    """Make a folder that is not there yet."""
     with storage(path):
         os.mkdir(path)  # noqa: PTH102
 
@@ -144,10 +141,7 @@ def rename_folder(source: Path, target: Path) -> None:
 def replace(
     root: Path, name: str, data: bytes, *, durable: bool = True, scratch_name: str | None = None
 ) -> None:
-    """Put `data` at `name` in one step: a reader sees the old file or the new one, never a part.
-
-    It is first written at `scratch_name`, by default under `tmp/`, which only the owner may use.
-    """
+    """Put `data` at `name` in one step, written first at `scratch_name`; by default under the owner's `tmp/`."""
     with (
         storage(root, len(data)),
         _parent(root, name) as (parent, last),
@@ -270,10 +264,7 @@ def chunks(fd: int, size: int, offset: int = 0) -> Iterator[bytes]:
 
 @contextmanager
 def open_regular(root: Path, name: str, flags: int = _READ) -> Iterator[int]:
-    """A descriptor of the file `name`, by default to read, every step to it opened without following links.
-
-    Raises FileNotFoundError, Damaged (a link, not a file) or DiskError.
-    """
+    """A descriptor of a file, by default to read. Raises FileNotFoundError, Damaged (a link, no file), DiskError."""
     with _parent(root, name) as (parent, last):
         fd = _open(parent, last, flags, name, root)
     try:

@@ -1,11 +1,8 @@
-"""Sessions that lie together in a folder beside the others: a group, known by the list of what belongs in it.
+"""Sessions that lie together in a folder beside the others: a group, which has one owner at a time.
 
-Such a folder has one owner at a time, who runs its sessions by other processes. Those hold on to the group's lock for
-as long as they live, so that nobody begins to run a group while processes of an owner that died still write in it.
-
-A session may travel to another machine and back: in parcels of bounded size, and under its name only when it is whole
-there. What travels is what a session is: not its lock and its scratch files, and not the note of an owner that died, of
-which nobody elsewhere could see that it did. `session.json` comes last.
+The processes that run its sessions hold on to the group's lock too, so that nobody begins to run a group while those of
+a dead owner still write in it. A session travels to another machine in parcels: without its lock, its scratch files,
+and the note of an owner that died, of which nobody elsewhere could see that it did. `session.json` comes last.
 """
 
 import os
@@ -43,7 +40,6 @@ class GroupReader:
         return files.read(self.folder, name, cap=limits.STUDY_FILE)
 
     def owner(self) -> Json | None:
-        """What the present or last owner noted, or None; raises Damaged."""
         return lock.read_note(self.folder)
 
     def alive(self) -> bool:
@@ -77,11 +73,10 @@ class Group:
         waiting: Callable[[], bool] | None = None,
         steal: bool = False,
     ) -> "Group":
-        """Own a group, making it where there is none, with these documents written.
+        """Own a group, made where there is none, with these documents written.
 
-        While processes of an owner that died still run, `waiting` is asked now and then whether to wait for them; by
-        default nobody waits. `steal`: its machine is dead. Raises Locked, SessionUnreadable where something else has
-        its name, DiskError.
+        While processes of a dead owner still run, `waiting` is asked whether to wait; by default nobody does. `steal`:
+        its machine is dead. Raises Locked, SessionUnreadable where something else has its name, DiskError.
         """
         _refuse_strangers(folder, documents)
         files.make_folders(folder)
@@ -137,11 +132,9 @@ class Group:
             files.remove(self.folder, name)
 
     def commands(self) -> list[Command]:
-        """The commands that came since the last call."""
         return self._inbox.new()
 
     def answer(self, command: Command, outcome: Outcome, message: str) -> None:
-        """Say durably what became of a command."""
         self._inbox.answer(reply(command, outcome, message, None))
 
     def note(self, state: str, **progress: int) -> None:
@@ -151,7 +144,6 @@ class Group:
             self._owner.beat(state, progress=progress)
 
     def close(self, state: str) -> None:
-        """Let go of the group."""
         if not self._closed:
             self._closed = True
             self._owner.release(state, clean=True, progress=self._progress)
@@ -208,10 +200,10 @@ Parcel = list[Piece]
 
 
 def pack(folder: Path, most: int = PARCEL, *, live: bool = False) -> Iterator[Parcel]:
-    """The files of a session in pieces, `most` bytes at most in each parcel.
+    """The files of a session in pieces, `most` bytes at most in each parcel; it is held meanwhile, unless it may be
+    `live`.
 
-    It is held meanwhile: raises Locked where somebody runs it, on whatever machine, unless it may be `live` and is to
-    be read alone. Raises Damaged or DiskError.
+    Raises Locked where somebody runs it, on whatever machine, Damaged or DiskError.
     """
     with nullcontext() if live else lock.holding(folder, steal=True) as owner:
         parcel: Parcel = []
@@ -230,7 +222,6 @@ class Arrival:
     """A session that arrives in a group, piece by piece. The group's owner alone may receive one."""
 
     def __init__(self, group: Path, name: str) -> None:
-        """Raises DiskError."""
         self.place = group / name
         self._private, self._before = _private(group, name, _ARRIVING), _private(group, name, _BEFORE)
         shutil.rmtree(self._private, ignore_errors=True)
@@ -252,7 +243,7 @@ class Arrival:
                     file.write(piece.data)
 
     def settle(self) -> None:
-        """Give it its name, in place of what it was when it left, durably; what has got further here meanwhile stays.
+        """Give it its name, durably, unless what is here has got further.
 
         Raises Locked where a process runs it here, Damaged where its ledger here is a link or no file, and DiskError.
         """
@@ -276,7 +267,6 @@ class Arrival:
             shutil.rmtree(self._before)
 
     def discard(self) -> None:
-        """Let go of what has arrived."""
         shutil.rmtree(self._private, ignore_errors=True)
 
 

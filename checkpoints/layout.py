@@ -1,7 +1,6 @@
 """Names: of sessions, of groups of sessions, and inside a session directory. Sizes of files are in `limits`.
 
-A session is NAME in the sessions folder, or GROUP/NAME in a group within it. Paths inside it are built from numbers
-and hashes, never read from a file.
+Paths inside a session are built from numbers and hashes, never read from a file.
 """
 
 import re
@@ -55,7 +54,6 @@ def manifest_round(name: str) -> int | None:
 
 
 def object_parts(sha256: str) -> tuple[str, str, str]:
-    """Folder, sub-folder and file name of an object."""
     if not SHA256.fullmatch(sha256):
         raise ValueError(f"not an object name: {sha256!r}")
     return OBJECTS, sha256[:2], f"{sha256}.safetensors"
@@ -69,7 +67,6 @@ def object_sha256(subfolder: str, name: str) -> str | None:
 
 
 def is_object_folder(name: str) -> bool:
-    """Whether this is the name of a folder of objects: two hexadecimal digits."""
     return _SUBFOLDER.fullmatch(name) is not None
 
 
@@ -107,7 +104,6 @@ def typed(folder: Path) -> str:
 
 
 def fork_at(session: Path, round: int) -> str:
-    """The command that goes on from a round of a session."""
     return f"`htfl-sim fork {typed(session)} --at-round {round} --session NEW`"
 
 

@@ -1,8 +1,7 @@
-"""What a session tells line by line: its ledger and its events. And what of a session they show to be missing.
+"""A session's ledger and events, line by line; and what of a session they show to be missing.
 
-The ledger has one line of JSON per round, derived from the manifests and rebuilt from them when torn. Operator events
-are one sealed line each, flushed as it is written. They are only told, never computed with: damage among them is said,
-and the rest is read.
+The ledger is derived from the manifests and rebuilt from them when torn. Events are sealed lines that are only told,
+never computed with: damage among them is said, and the rest is read.
 """
 
 import hashlib
@@ -39,7 +38,6 @@ class LineWriter:
 
     @property
     def prefix(self) -> Prefix:
-        """The whole file."""
         return Prefix(self.size, self._hash.hexdigest())
 
     def check(self) -> None:
@@ -53,7 +51,6 @@ class LineWriter:
         self._hash.update(line)
 
     def sync(self) -> None:
-        """Flush what was added."""
         if self._unsynced:
             files.sync(self._root, self._name)
             self._unsynced = False
@@ -81,8 +78,6 @@ def _split_lines(chunks: Iterable[bytes], cap: int, where: str) -> Iterator[byte
 
 
 class LedgerWriter(LineWriter):
-    """Appends records to a ledger that is whole."""
-
     def __init__(self, root: Path, text: bytes) -> None:
         super().__init__(root, LEDGER)
         self._last = text[text.rfind(b"\n", 0, -1) + 1 :]
@@ -121,9 +116,8 @@ def check_ledger(text: bytes) -> int:
 
 
 def read(root: Path, newest: Manifest | None) -> bytes:
-    """The ledger's bytes; empty when the file is gone, since it can be rebuilt.
+    """The ledger's bytes; empty when the file is gone. Behind the newest checkpoint, whole lines up to limits.TAIL.
 
-    Earlier versions may have left many rounds behind the newest checkpoint: of those, whole lines up to limits.TAIL.
     Raises Damaged when the file is larger than that and what follows the checkpoint is no line.
     """
     covered = 0 if newest is None else newest.ledger.bytes + len(newest.line)
@@ -142,8 +136,7 @@ def read(root: Path, newest: Manifest | None) -> bytes:
 def recover(raw: bytes, manifests: Sequence[Manifest]) -> tuple[bytes, bytes]:
     """The ledger up to the last manifest's round, and what `raw` holds after it.
 
-    The manifests (in order of round) supply their own lines; what lies between comes from `raw` and must match the hash
-    of the next manifest. Raises Damaged where it does not.
+    The manifests supply their own lines; what lies between must match the next one's hash. Raises Damaged.
     """
     newest = manifests[-1] if manifests else None
     if newest and belongs(raw, newest) and _prefix(memoryview(raw)[: newest.ledger.bytes]) == newest.ledger:
@@ -165,10 +158,7 @@ def recover(raw: bytes, manifests: Sequence[Manifest]) -> tuple[bytes, bytes]:
 
 
 def altered(raw: bytes, text: bytes, left: Json | None) -> str | None:
-    """What was changed in a ledger after it was written, in words; None for nothing, also if its end is torn.
-
-    `text` is the part that checkpoints vouch for, as `recover` gives it. left: the last owner's note.
-    """
+    """What was changed in a ledger, in words; None for nothing or a torn end. `text` is vouched for by checkpoints."""
     if raw[: len(text)] != text:
         whole = zip(raw.split(b"\n")[:-1], text.split(b"\n"), strict=False)
         for number, (there, written) in enumerate(whole, start=1):
@@ -333,11 +323,7 @@ def _event_lines(root: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def missing_checkpoints(folder: Path, kept: list[int], left: Json | None) -> list[int]:
-    """The rounds whose checkpoints should be there and are not, in order.
-
-    The newest that events tell of is kept until a newer one is there; a closed note (`left`) lists those that were
-    kept.
-    """
+    """The rounds whose checkpoints should be there, by the events and a closed note (`left`), and are not; in order."""
     expected = set(left.get("checkpoints", ())) if left is not None and lock.is_closed(left) else set()
     newest = last_checkpoint(folder)
     if newest is not None and newest > max(kept, default=-1):

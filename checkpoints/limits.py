@@ -1,7 +1,5 @@
-"""Every limit on what a session directory may hold. Readers refuse what is larger before they read it; writers check
-the same limits before they write, so that whatever is written can be read.
-
-All sizes are in bytes unless their name says otherwise.
+"""What a session directory may hold, in bytes unless a name says otherwise. Readers refuse more before they read it,
+and writers before they write, so that whatever is written can be read.
 """
 
 DOCUMENT_VALUES = 8_000_000

@@ -1,9 +1,8 @@
 """One owner per session: a flock held by the living, and a note whose epoch fences off whoever owned it before.
 
-The kernel frees the flock when its holder dies, so on one machine it decides. On a folder shared between machines a
-flock may not reach; there the note (`owner.json`) decides. Whoever takes a session over writes a note of a higher
-epoch, and an owner looks before all that it writes whether the note is still its own. A thread keeps its heartbeat
-moving for as long as the owner lives, whatever the owner is busy with.
+On a folder shared between machines a flock may not reach; there the note (`owner.json`) decides: an owner looks before
+all that it writes whether the note is still its own. A thread keeps its heartbeat moving for as long as the owner
+lives.
 """
 
 import fcntl
@@ -305,10 +304,7 @@ class Ownership:
         return time.monotonic() - self._written >= BEAT_SECONDS
 
     def _is_displaced(self) -> bool:
-        """Whether another has taken the session over; a note of an earlier epoch is put right.
-
-        An owner that was stopped in the middle of writing its note may, when it wakes, write it over ours.
-        """
+        """Whether another took the session over. The note of a stopped owner that wakes, over ours, is put right."""
         if self._by is None and (raw := _raw(self._root)) != self._raw:
             found = _legible(raw)
             if found is not None and not 0 < epoch(found) < self._epoch:
@@ -364,7 +360,6 @@ def is_held(root: Path) -> bool:
 
 
 def now() -> str:
-    """The time as the store writes it: UTC, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -389,10 +384,7 @@ def _take(root: Path, fd: int) -> None:
 
 
 def _refuse_living(root: Path, found: Json | None, steal: bool) -> bool:
-    """With the flock in hand, refuse if the last owner lives: elsewhere, or its lock file was removed.
-
-    Returns whether it may live all the same: it ended without a word where this process cannot see it.
-    """
+    """With the flock in hand, refuse if the last owner lives; whether it may live all the same, unseen from here."""
     if found is None or is_closed(found):
         return False
     who = holder(found)

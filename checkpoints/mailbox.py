@@ -1,9 +1,7 @@
-"""Commands to a session, from any process: one sealed file each, answered by the session's owner.
+"""Commands to a session, from any process: one sealed file each in `control/inbox`, answered in `control/done`.
 
-A command waits in `control/inbox` until the owner, now or when the session is next opened, has acted on it; the
-answer lies in `control/done` under the same id. An id is applied at most once. It begins with a number: one more than
-the greatest that can be seen, so that commands are taken in the order in which they were posted, whatever the clocks
-say, and one that is gone leaves a gap.
+An id is applied at most once. It begins with a number: one more than the greatest that can be seen, so that commands
+are taken in the order in which they were posted, whatever the clocks say, and one that is gone leaves a gap.
 """
 
 import getpass
@@ -62,10 +60,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Posted:
-    """Which numbers have been given one after the other: from `first` to `last`, none before the first command.
-
-    Written by whoever posts, after the command itself: it never speaks of one that was not there.
-    """
+    """Which numbers have been given one after the other; written by whoever posts, after the command itself."""
 
     first: Natural
     last: Annotated[int, Within(ge=0, lt=MOST_POSTED)]
@@ -74,8 +69,7 @@ class Posted:
 def post(folder: Path, kind: str, arguments: Json | None = None) -> Command:
     """Leave a command for a session's owner, or a group's, durable when this returns; needs no lock.
 
-    Raises SessionUnreadable when there is no session, DiskError, and ValueError for a kind that is no lower-case word
-    or arguments that are not JSON or over 64 KB.
+    Raises SessionUnreadable, DiskError, and ValueError for an invalid kind or arguments that are no JSON or over 64 KB.
     """
     if not layout.is_group(folder):
         read_document(folder)
@@ -205,10 +199,7 @@ class Inbox:
             _note_posted(self._root, Posted(last + 1, last))  # so that it is said once
 
     def new(self) -> list[Command]:
-        """The commands not handed out yet, in order of id. What is no command is refused and removed.
-
-        Never fails for what others put there; raises DiskError when an answer cannot be written.
-        """
+        """The commands not handed out yet, in order of id; others are refused and removed. Raises DiskError."""
         try:
             names = files.names(self._root, INBOX)
         except (FileNotFoundError, Damaged, DiskError) as error:

@@ -1,7 +1,6 @@
-"""Which files make a round: its manifest, which names them all, or what is kept while it is unfinished.
+"""Which files make a round: its manifest, or what its finished clients made while it is unfinished.
 
-A manifest is one sealed file per kept checkpoint. An unfinished round has what its finished clients made, so that a
-stop between two clients loses none. `Kept` says which checkpoints stay, and which objects nobody needs once one goes.
+`Kept` says which checkpoints stay, and which objects nobody needs once one goes.
 """
 
 import re
@@ -41,10 +40,7 @@ def _refs(names: re.Pattern[str]) -> Any:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A checkpoint: the states after a round, the round's record, and the ledger before that record.
-
-    `Any` is JSON of the caller's, which has its types.
-    """
+    """A checkpoint: the states after a round, its record, and the ledger before that. `Any` is JSON of the caller's."""
 
     round: Natural
     history: Annotated[Any, InJson(Many[Object])]
@@ -123,12 +119,10 @@ def rounds(root: Path, folder: str = MANIFESTS) -> list[int]:
 
 
 def read(root: Path, round: int) -> Manifest:
-    """The manifest of a round; raises FileNotFoundError or Damaged."""
     return _read(Manifest, root, path(round), round)
 
 
 def read_unfinished(root: Path, round: int) -> UnfinishedRound:
-    """The finished part of a round; raises FileNotFoundError or Damaged."""
     return _read(UnfinishedRound, root, path(round, PARTIAL), round)
 
 
@@ -178,8 +172,7 @@ class UnfinishedRounds:
 class Retention:
     """Keep the last `last` checkpoints, every round divisible by `every`, the best one, and those `pinned`.
 
-    `best` is where in a record its score stands ("accuracy.mean"), higher being better, the earlier round winning a
-    tie. A record without a finite number there does not compete.
+    `best` is where a record has its score ("accuracy.mean"); higher is better, and of equals the earlier round.
     """
 
     last: int = 3
@@ -192,7 +185,6 @@ class Retention:
             raise ValueError("retention keeps at least the last checkpoint; last and every count from 1")
 
     def score(self, record: Mapping[str, Any] | None) -> float | None:
-        """The record's score, or None."""
         if self.best is None:
             return None
         value: object = record
@@ -230,7 +222,6 @@ class Kept:
         return ref in self._uses
 
     def rounds(self) -> list[int]:
-        """The rounds kept, in order."""
         return sorted(self._refs)
 
     def add(self, manifest: Manifest) -> None:

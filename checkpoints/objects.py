@@ -1,7 +1,4 @@
-"""Objects: files of named tensors, each named by the sha256 of its bytes, written once and never rewritten.
-
-Named tensors become safetensors bytes and come back, with nothing in the bytes taken on trust.
-"""
+"""Objects: files of named tensors, each named by the sha256 of its bytes, written once; nothing in them is trusted."""
 
 import hashlib
 import json
@@ -145,8 +142,7 @@ def check(
 def get(root: Path, ref: ObjectRef, expected: Mapping[str, TensorSpec] | None = None) -> dict[str, "Tensor"]:
     """The object's tensors, on the CPU, in the order of their names; hashed before anything in it is parsed.
 
-    With `expected`, exactly those names, shapes and dtypes, in its order; a larger one is not read. Raises Damaged
-    first.
+    With `expected`, exactly those names, shapes and dtypes, in its order; a larger one is not read. Raises Damaged.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load

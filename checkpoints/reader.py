@@ -1,8 +1,4 @@
-"""Looking at sessions: without a lock, also in a read-only folder, and while the owner writes.
-
-`SessionReader` reads one, `SessionFollower` looks again and again for what was written since. The functions say what a
-listing of many needs: which there are, what each came to last, and what each takes on disk.
-"""
+"""Looking at sessions: without a lock, also in a read-only folder, and while the owner writes. And lists of many."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,11 +75,9 @@ class SessionReader:
     def load(
         self, round: int | None, name: str, expected: Mapping[str, TensorSpec] | None = None
     ) -> dict[str, "Tensor"]:
-        """The tensors of a state ("server", "client/3") after a round (None: the newest kept).
+        """The tensors of a state ("server", "client/3") after a round (None: the newest), as `expected`.
 
-        With `expected`, exactly those names, shapes and dtypes. Raises SessionUnreadable when the round or the state is
-        not there, Damaged (naming round, state and file, and offering an older round) when its bytes are not what was
-        written.
+        Raises SessionUnreadable when the round or the state is not there, Damaged (with an older round to go on from).
         """
         manifest = self.manifest(round)
         if name not in manifest.states:
@@ -107,9 +101,7 @@ class SessionReader:
         thorough: bool,
         expected: Mapping[str, TensorSpec] | None = None,
     ) -> None:
-        """That a state's object is there, or also (`thorough`) read and hash it, and compare what its header says
-        with `expected`; raises Damaged like `load`.
-        """
+        """That a state's object is there, or also (`thorough`) its bytes and `expected`; raises Damaged like `load`."""
         ref = manifest.states[name]
         try:
             if thorough:
@@ -292,10 +284,7 @@ def groups(folder: Path) -> list[Path]:
 
 
 def sessions(folder: Path) -> list[Path]:
-    """The session directories under `folder` and in its groups, by name; none when the folder is not there.
-
-    One whose contents cannot be seen is among them: reading it says why. Raises DiskError for `folder` itself.
-    """
+    """The session directories under `folder` and in its groups, by name, also those whose contents cannot be seen."""
     return sorted(path for path in _visible(folder) if is_session(path, unseen=True))
 
 
@@ -350,10 +339,9 @@ def mentions(folder: Path, *texts: str, any_of: Sequence[str] = ()) -> bool:
 
 
 def last_record(session: SessionReader, newest: Manifest | None) -> Mapping[str, Any] | None:
-    """The last round's record, without decoding the rest of the ledger; None before the first round.
+    """The last round's record, without decoding the rest of the ledger, whose bytes are hashed; None before the first.
 
-    It is the ledger's last whole line, unless that is torn or behind `newest`, the newest checkpoint. All bytes of the
-    ledger are hashed first. Raises Damaged like `SessionReader.records`.
+    That of `newest`, if the ledger is torn or behind it. Raises Damaged like `SessionReader.records`.
     """
     kept = newest.record if newest else None
     if not ledger.is_as_written(session.folder, newest, lock.legible_note(session.folder)):
@@ -461,10 +449,7 @@ class SessionFollower:
         self._rounds = 0
 
     def changes(self) -> Iterator[Part]:
-        """The parts written since they were last told of; at first all. A file that is not there is a part too.
-
-        A part counts as seen from just before it is told: what is written while it is read is told the next time.
-        """
+        """The parts written since they were last told of; at first all. Later writes are told the next time."""
         for part, name in _FILES.items():
             stamp = _stamp(self.session.folder / name)
             if part not in self._stamps or stamp != self._stamps[part]:

@@ -1,11 +1,7 @@
 """The JSON in a session's files: how it is spelled and sealed with its own hash, and what it may hold.
 
-A value has one canonical spelling, and reading insists on it byte for byte: a flipped bit therefore changes
-the text, and either the spelling or the hash gives it away.
-
-What the store's own files hold is said by types that also check: `checked` compares JSON with one of them. The
-rules in an annotation reach pydantic only when a value is checked, so a command that reads no session does not
-import it. Checks are strict: `True` is no number and 1.0 no whole number. They never change the value.
+Reading insists on the one canonical spelling byte for byte, so a flipped bit shows. Types check strictly: `True` is no
+number and 1.0 no whole number. Their rules import pydantic only when a value is checked.
 """
 
 import functools

@@ -1,7 +1,6 @@
 """The owner's side of a session: create or open it, write states, commit rounds, and remove old checkpoints.
 
-Opening inspects the session and refuses damage. Then it repairs what a crash left, and removes leftovers. Inspecting
-changes nothing. Repairs begin when this process owns the session, and check before each change that it still does.
+Opening inspects first, and changes nothing. Then it repairs, and checks before each change that it still owns it.
 """
 
 import re
@@ -41,8 +40,7 @@ CheckOwner = Callable[[], None]
 class Store:
     """The one writer of a session. `put` and `heartbeat` may be called from any thread.
 
-    After DiskError or Displaced, the store writes no more. The disk holds the last commit. Open the session again to
-    inspect and repair it.
+    After DiskError or Displaced it writes no more; the disk holds the last commit. Open the session again.
     """
 
     def __init__(
@@ -75,12 +73,10 @@ class Store:
     def create(
         cls, folder: Path, session: Mapping[str, Any], retention: Retention | None = None, ledger: bytes = b""
     ) -> "Store":
-        """Make a session in a new or empty folder, and own it.
+        """Make a session in a new or empty folder, and own it; `session` is for session.json, besides id and time.
 
-        `session` has the contents of session.json besides id and time, and "format" if it is not 1. A fork begins with
-        `ledger`, its parent's lines of rounds 1, 2, …; if `session` says "parent" with a "round" above 0, it counts as
-        half made until its first commit, and cannot be opened again. Raises SessionUnreadable for a name that is taken,
-        Damaged for an invalid ledger, and DiskError.
+        A fork begins with `ledger`, its parent's lines, and is half made until its first commit. Raises
+        SessionUnreadable for a name that is taken, Damaged for an invalid ledger, and DiskError.
         """
         rounds = check_ledger(ledger)
         owner = None
@@ -96,10 +92,9 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, *, retention: Retention | None = None, steal: bool = False) -> "Store":
-        """Own an existing session, repaired after a crash. Commands that its checkpoint has applied are answered.
+        """Own an existing session, repaired after a crash; commands that its checkpoint has applied are answered.
 
-        `steal` takes the session over from a machine that is known to be dead. Raises SessionUnreadable if there is
-        none, Locked, Damaged, UnsupportedVersion, or DiskError if it cannot be written.
+        `steal`: its machine is dead. Raises SessionUnreadable, Locked, Damaged, UnsupportedVersion, or DiskError.
         """
         SessionReader(folder)
         owner = lock.Ownership.acquire(folder, steal=steal)
@@ -165,12 +160,10 @@ class Store:
     ) -> None:
         """Make a round's checkpoint durable, then its ledger line, then retire what the policy does not keep.
 
-        `states` names every state ("server", "client/3"), changed or not, but for clients as they began, if `initial`
-        says how that was; `record` is the round's ledger record (None only for round 0); `history` is the method and
-        switch history, `applied` the ids of the commands applied so far. `in_flight` is the note of uplinks in flight,
-        in a session of format 3 or later. A round that was appended may get its checkpoint afterwards, as long as it is
-        the last one and the record is the same. Raises DiskError, leaving the previous checkpoint or this one, whole,
-        and SessionUnreadable when another program wrote this round's manifest.
+        `states` names every state ("server", "client/3"), but for clients as they began, if `initial` says how that
+        was. `record` is None only for round 0. `applied` are the ids of the commands applied so far. `in_flight` needs
+        format 3. The last appended round may get its checkpoint afterwards. Raises DiskError, which leaves a whole
+        checkpoint, this or the one before, and SessionUnreadable when another program wrote this round's manifest.
         """
         with self._writing():
             before = self._before(round, record)
@@ -209,7 +202,7 @@ class Store:
     def save_unfinished_round(
         self, round: int, note: Mapping[str, Any], states: Mapping[str, ObjectRef]
     ) -> None:
-        """Save the finished part of the next round durably until its commit. Replaces an earlier saved part.
+        """Save the finished part of the next round durably until its commit, in place of an earlier one.
 
         `states` names objects ("client/3/state", "client/3/uplink"); `note` is the caller's. Raises DiskError.
         """
@@ -230,10 +223,7 @@ class Store:
     def load_unfinished(
         self, unfinished: UnfinishedRound, name: str, expected: Mapping[str, TensorSpec] | None = None
     ) -> dict[str, "Tensor"]:
-        """The tensors of one of its objects; with `expected`, exactly those names, shapes and dtypes.
-
-        Raises SessionUnreadable when it has none of that name, Damaged when the bytes are not what was written.
-        """
+        """The tensors of one of its objects, as `expected`. Raises SessionUnreadable (no such name), Damaged."""
         if name not in unfinished.states:
             raise SessionUnreadable(
                 f"{self.folder}: the unfinished round {unfinished.round} holds no {name}."
@@ -434,10 +424,7 @@ class _Found:
 
 
 def _inspect(folder: Path, left: Json | None) -> _Found:
-    """Read a session whose lock is held, and change nothing; `left` is its last owner's note.
-
-    Raises Damaged when a manifest, or an object of the newest, is missing or altered, or the ledger cannot be rebuilt.
-    """
+    """Read a session whose lock is held, and change nothing; `left` is its last owner's note. Raises Damaged."""
     # No link, and no other thing, may stand where the store's folders are, at any level.
     inside = filter(layout.is_object_folder, files.listed(folder, layout.OBJECTS))
     for name in (*layout.FOLDERS, *(f"{layout.OBJECTS}/{each}" for each in inside)):
@@ -497,10 +484,9 @@ def _repair(folder: Path, found: _Found, check_owner: CheckOwner) -> list[str]:
 
 
 def _course(folder: Path, kept: list[Manifest]) -> tuple[bytes, bytes, bytes, list[Manifest]]:
-    """The ledger as it is, its part that the checkpoints vouch for, the rest; and which of them are not of it.
+    """The ledger as it is, its part that checkpoints vouch for, the rest; and which checkpoints are not of it.
 
-    An owner that is displaced in the very instant in which it links a manifest may leave one behind. The newest counts
-    as such only if no event tells of it and the ledger that it speaks of is not there.
+    The newest is not of it if no event tells of it and its ledger is not there: a displaced owner left it behind.
     """
     raw = ledger.read(folder, kept[-1] if kept else None)
     course = kept

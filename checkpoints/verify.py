@@ -28,10 +28,9 @@ class Finding:
 
 
 def verify(folder: Path) -> list[Finding]:
-    """Everything in a session directory that is not as it was written, or is not there; empty when all is well.
+    """Everything in a session directory that is not as it was written, or is not there; reads every byte.
 
-    Reads every byte. While an owner writes, the line it is adding is a note. Raises SessionUnreadable when there is no
-    session, UnsupportedVersion, or DiskError.
+    While an owner writes, the line it is adding is a note. Raises SessionUnreadable, UnsupportedVersion, or DiskError.
     """
     findings: list[Finding] = []
     try:

@@ -1,8 +1,4 @@
-"""When clients are available: always, on and off in turn, some hours of each day, or as a file says.
-
-A client is available in intervals [from, to) of simulated seconds. They depend on the seed and the client alone, so the
-order of questions changes no answer, and a resumed run gets the same answers.
-"""
+"""When clients are available: in intervals [from, to) of simulated seconds, by seed and client alone."""
 
 import math
 from bisect import bisect_right
@@ -60,10 +56,7 @@ def availability(system: SystemConfig, clients: int, seed: int) -> Availability:
 
 
 class Markov(Availability):
-    """Clients are on and off in turn, for exponentially distributed times. They begin in the stationary state.
-
-    A spread changes the share of time that each client is on, and keeps the mean length of a cycle.
-    """
+    """Clients are on and off for exponential times, stationary from the start. A spread changes each one's share."""
 
     def __init__(self, on: float, off: float, spread: float, seed: int) -> None:
         self._cycle, self._usual, self._spread, self._seed = on + off, on / (on + off), spread, seed
@@ -100,10 +93,7 @@ class _Switches:
 
 
 class Diurnal(Availability):
-    """Each client is available for some hours of each day, which begin at a time of its own.
-
-    A spread changes the number of hours from client to client.
-    """
+    """Each client is available for some hours of each day, from a time of its own on. A spread changes the hours."""
 
     def __init__(self, hours: float, spread: float, seed: int) -> None:
         self._usual, self._spread, self._seed = hours * HOUR / DAY, spread, seed

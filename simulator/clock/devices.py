@@ -1,8 +1,4 @@
-"""Devices: a library with sources, a user's own, and which client has which.
-
-Inside the clock, units are seconds, bytes, bit/s, FLOP/s, and watts. Files have GFLOP/s, GB, and Mbit/s, as the names
-of their fields say.
-"""
+"""Devices: a library, a user's own, and which client has which. In seconds, bytes, bit/s, FLOP/s, and watts."""
 
 import csv
 import io
@@ -118,8 +114,7 @@ def overridden(device: Device, system: SystemConfig) -> Device:
 
 
 def read_trace(path: Path, known: Mapping[str, Device], clients: Collection[int]) -> dict[int, Device]:
-    """The devices of these clients, from a CSV file with a row per client, which may have others too. Raises
-    ConfigError.
+    """The devices of these clients, from a CSV file with a row per client. Raises ConfigError.
 
     The column `device` names a known device, whose numbers hold for empty and missing columns.
     """
@@ -290,10 +285,7 @@ def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float 
 
 
 def rows(path: Path, needed: Sequence[str], also: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a CSV file with these columns, each with its line. Raises ConfigError for other columns.
-
-    One by one, because a list of all would need far more memory than the file has bytes.
-    """
+    """The rows of a CSV file with these columns, one by one, with their lines. Raises ConfigError for other columns."""
     lines = io.TextIOWrapper(io.BytesIO(read_bytes(path, most=TABLE)), encoding="utf-8", newline="")
     try:
         reader = csv.DictReader(lines, skipinitialspace=True)

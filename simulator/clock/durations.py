@@ -40,7 +40,6 @@ class Energy(NamedTuple):
 
     @property
     def total(self) -> float:
-        """All joules."""
         return math.fsum(self)
 
 
@@ -111,20 +110,14 @@ def jitter(seed: int, dispatch: int, client: int, sigma: float) -> float:
 
 
 def jitters(seed: int, dispatch: int, clients: Sequence[int], sigma: float) -> NDArray[np.float64]:
-    """Lognormal factors with median 1 and spread sigma: exp(σ·normal).
-
-    A client's factor depends on seed, dispatch, and client alone, so neither order nor company changes it.
-    """
+    """Lognormal factors with median 1 and spread sigma: exp(σ·normal), by seed, dispatch, and client alone."""
     if sigma == 0:
         return np.ones(len(clients))
     return np.exp(sigma * _normals(seed_of(seed, "system/jitter", dispatch), np.asarray(clients, np.uint64)))
 
 
 def _normals(key: int, numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """A normal draw for each number: Box and Muller's of two uniform draws from counters.
-
-    One generator per client would take a minute for ten million draws.
-    """
+    """A normal draw for each number, by Box and Muller. A generator per client takes a minute for ten million."""
     one, other = (_uniforms(key, 2 * numbers + np.uint64(offset)) for offset in (0, 1))
     normal: NDArray[np.float64] = np.sqrt(-2 * np.log(one)) * np.cos(2 * np.pi * other)
     return normal
@@ -151,8 +144,7 @@ def joules(device: Device, flight: Flight, waited: float) -> Energy:
 def shared(transfers: Sequence[Transfer], bandwidth: float | None) -> list[float]:
     """When each transfer ends if all share this bandwidth (bit/s) of the server fairly. None: it has no limit.
 
-    At any time, the active transfers have max-min fair rates: each has the same rate, except those whose own connection
-    allows less. Rates change only where a transfer starts or ends, so those events are computed one by one.
+    Active transfers have max-min fair rates, which change only where one starts or ends: event by event.
     """
     start, left, own = np.array(transfers, dtype=float).reshape(-1, 3).T
     left = left * BITS

@@ -1,10 +1,7 @@
 """The order of a round on the clock: who is sent off when, whose uplinks arrive, and which of them the round uses.
 
-    ended = carry_out(rules, round, now, flying, choose, send)
-
-A client is trained as soon as it is sent off, so its seconds are known, and the clock alone decides when its uplink
-arrives. Flights are in the order of their arrivals, and equal ones in the order of clients. So runners can train the
-clients in any order.
+A client is trained as soon as it is sent off, so its seconds are known. Flights are in the order of their arrivals, and
+equal ones in the order of clients, so runners can train the clients in any order.
 """
 
 import math
@@ -89,7 +86,7 @@ def carry_out(
     loses: Loses = arrive_all,
     left: Collection[int] = (),
 ) -> Ended:
-    """A round that begins at `now`, with these flights of earlier rounds. participants: the usual number of clients.
+    """A round from `now` on, with flights of earlier rounds and the usual number of participants.
 
     left: clients that are absent from this round on. Of their flights, those that have not arrived are lost.
     """
@@ -191,10 +188,10 @@ class _Round:
 
 
 def _end(rules: SystemConfig, round: int, participants: int, now: float, fates: Fates) -> float:
-    """When the round ends. `fates` of the flights are in the order of their arrivals.
+    """When the round ends, by the fates of flights in the order of their arrivals.
 
-    The server knows who is too old to count, and does not wait for them. It notices that a client has left, or that an
-    uplink is lost, when that happens. If nothing has arrived by the rule, it waits for the first uplink that counts.
+    The server does not wait for uplinks too old to count, and notices what is lost when that happens. If nothing has
+    arrived by the rule, it waits for the first that counts.
     """
     if not fates:
         return now

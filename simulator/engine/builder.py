@@ -33,10 +33,10 @@ class Built(NamedTuple):
 
 
 def build(config: Config, data_dir: Path, begun: int = 0, *, runs: bool = True) -> Built:
-    """Load and divide the data, deal out the models, check the method's needs; `begun` is the round it began after.
+    """Load the data, deal out the models, check the method's needs; `begun` is the round that the method began after.
 
-    What never `runs` is only looked at, also where the device lacks the precision it was trained in. Raises ConfigError
-    or DataError before anything is trained or written.
+    Not `runs`: the device may lack the precision. Raises ConfigError or DataError before anything is trained or
+    written.
     """
     device = select_device(config.runtime.device)
     architectures = models.assign(config.federation.group, config.federation.clients)

@@ -1,9 +1,7 @@
-"""What a round starts from: the server's state, and those of all clients, of which only those are at hand that are
-asked for.
+"""What a round starts from: the state of the server, and of the clients that are asked for.
 
-A client that has never taken part is as it began: drawn anew from its keyed streams whenever it is asked for, and kept
-nowhere. What a round has changed is in memory until a checkpoint holds it, and is read from there after that. A cache
-of bounded size keeps what was asked for last.
+A client that never took part is drawn anew from its keyed streams. What a round changed is in memory until a checkpoint
+holds it, and is read from there after that. A cache of bounded size keeps what was asked for last.
 """
 
 import threading

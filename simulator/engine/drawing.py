@@ -1,7 +1,6 @@
-"""The schedule of a federation without training: rounds on the clock, from the measured work of a few clients.
+"""The schedule of a federation without training: rounds on the clock, from measured work.
 
-One client of each architecture trains for two rounds. Its operations in the second one, scaled to the samples of each
-client, and the bytes of its payloads stand for all clients of its architecture.
+One client of each architecture trains for two rounds. The operations of the second, scaled to samples, stand for all.
 """
 
 import gc

@@ -35,9 +35,7 @@ class Newcomer:
 
 
 def due(config: Config, round: int, accuracy: float | None, seconds: float | None = None) -> bool:
-    """Whether unseen clients are measured after a round with this mean accuracy, at this simulated time: every E
-    rounds, and after the last.
-    """
+    """Whether unseen clients are measured after this round: every E rounds, and after the last."""
     if not config.federation.unseen:
         return False
     every = config.unseen.every

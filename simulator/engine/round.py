@@ -1,8 +1,4 @@
-"""One round, from the state before it to the state after it and the ledger's record.
-
-rng → participants → for each: downlink, local phases, uplink → aggregation on the server → evaluation → record.
-The state before the round does not change.
-"""
+"""One round, from the state before it, which stays, to the state after it and the ledger's record."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -170,9 +166,8 @@ class Engine:
     def take_over(self, state: State, before: Method) -> tuple[State, str]:
         """The state from which this method continues after `before`, and a sentence about the change.
 
-        Client models stay. If only settings change and the method keeps the same tensors, these stay too. Otherwise,
-        the server takes over what `Method.adopt` returns, and the rest starts as before round 1. Uplinks in flight are
-        dropped if the method or its settings change.
+        Client models stay, and all tensors if only settings change and they fit. Else the server takes what
+        `Method.adopt` returns. Uplinks in flight are dropped if the method or its settings change.
         """
         self._set_threads()
         server = self._on_device(self._hooks.init_server())
@@ -200,9 +195,8 @@ class Engine:
     ) -> State:
         """Round t = state.round + 1. Same state, same bits, whatever the number of workers.
 
-        `gate` is asked between clients; `finished` are updates of an earlier attempt, which are not computed again.
-        `measure` is asked after evaluation, and returns true to measure CKA although it is not due. Raises
-        RoundInterrupted with all finished updates.
+        `gate` is asked between clients; `finished` are updates that are not computed again. `measure` is asked after
+        evaluation, whether to measure CKA although it is not due. Raises RoundInterrupted with all finished updates.
         """
         with tf32_in_force(self._config.training.precision, self._federation.device):
             return self._round(state, observe, gate, finished, measure)
@@ -400,7 +394,6 @@ class Engine:
         cka_matrices.check_size(common, len(self._federation.clients), self._config.cka.clients)
 
     def close(self) -> None:
-        """Release the runner's threads, devices, and machines."""
         self._runner.close()
 
     def _train(
@@ -472,11 +465,7 @@ class Engine:
         new: Collection[int],
         observe: Observer,
     ) -> tuple[dict[int, dict[str, Answers]], dict[int, float]]:
-        """The answers of the clients that are evaluated, and their evaluation's operations if the clock counts them.
-
-        By default, clients whose model or data changed since they were last evaluated. `new`: the clients whose
-        answers may differ from the known ones.
-        """
+        """The answers of evaluated clients, by default of the `new` ones, and their operations if they count."""
         t, settings, now = after.round, self._config.evaluation, self._now
         present = {each.id for each in now.federation.present}
         aggregated = self._answers == "aggregated"

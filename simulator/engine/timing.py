@@ -28,9 +28,7 @@ SINGLE = 0.6
 
 
 class Clock:
-    """The simulated time of one run on the federation's devices. Raises ConfigError for methods whose uplinks cannot be
-    stale or partial where they can be here.
-    """
+    """The simulated time of a run. Raises ConfigError for methods whose uplinks must not be stale or partial."""
 
     def __init__(self, config: Config, federation: Federation, method: Method, selector: Selector) -> None:
         assert config.system is not None
@@ -67,9 +65,7 @@ class Clock:
         """A third of the clients, rounded down, with the slowest and with the fastest devices."""
 
     def _thirds(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Of the clients that take part, by FLOP/s times utilization. On equal devices, those with more work are
-        slower: weights times training samples.
-        """
+        """By FLOP/s times utilization. On equal devices, more work is slower: weights times training samples."""
 
         def speed(client: int) -> tuple[float, int]:
             facts = self.facts[client]
@@ -101,7 +97,6 @@ class Clock:
         return self._section.participants_of(len(self._federation.at(round).present))
 
     def absent(self, round: int) -> frozenset[int]:
-        """The clients that are absent in a round."""
         return self._federation.at(round).absent
 
     def carry_out(
@@ -138,10 +133,7 @@ class Clock:
         return [cut(each, self.availability.leaves_at(each.client, each.begins)) for each in shared]
 
     def steps_in_time(self, flight: Flight, work: Work, costs: Sequence[float]) -> int:
-        """The largest number of steps, fewer than all, with which the uplink arrives before the client leaves.
-
-        `costs` are the operations of each step of the work. The work can have others beside them, which do not change.
-        """
+        """The most steps, but not all, whose uplink arrives before the client leaves; `costs`: operations of each."""
         client, beside, done = flight.client, work.flops - sum(costs), list(accumulate(costs))
         factor = durations.jitter(self._seed, flight.dispatch, client, self.system.jitter)
 
@@ -213,10 +205,7 @@ class Clock:
     def choose(
         self, number: int, at: float, busy: frozenset[int], round: int, attempt: int, history: History
     ) -> tuple[int, ...]:
-        """So many clients that are available and not busy, by the run's selection, ascending.
-
-        If all are, and the selection is random, these are the participants of a run without a clock.
-        """
+        """So many available clients that are not busy, by the run's selection; if all are, as without a clock."""
         free: Sequence[int] = self._federation.at(round).present_ids
         if busy:
             free = [client for client in free if client not in busy]
@@ -245,7 +234,6 @@ class Clock:
         return flops / self._server.flops
 
     def _evaluating(self, client: int, flops: float) -> float:
-        """The seconds of a client's evaluation on its device."""
         utilization = self._utilization[self._federation.clients[client].architecture]
         return durations.computing(self.devices[client], flops, utilization, "evaluation")
 
@@ -263,7 +251,7 @@ class Clock:
         accuracies: Mapping[int, float],
         evaluated: Mapping[int, float],
     ) -> Time:
-        """The round on the clock, as the ledger has it. `landed` are the updates of `ended.landed`, in that order.
+        """The round on the clock for the ledger. `landed`: the updates of `ended.landed`, in that order.
 
         accuracies: of each client that has been evaluated. evaluated: operations of each one's evaluation, if they
         count.

@@ -1,7 +1,4 @@
-"""The metered channel: all that passes between clients and server is copied and counted here. Nothing else crosses.
-
-On request it disturbs uplinks: it loses some of them, or adds noise to them.
-"""
+"""The metered channel: all that passes between clients and server is copied, counted, and maybe disturbed here."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -71,8 +68,7 @@ class Wire:
     ) -> Tensors:
         """Carry a payload to the server, which gets its own copy, with noise if so configured.
 
-        `dispatch` keys the noise; None: the round's number. `received` is what an earlier wire carried to the client
-        before this uplink; None: this wire carried it.
+        `dispatch` keys the noise; None: the round's. `received`: what an earlier wire carried down; None: this wire's.
         """
         arrived = self._carry("up", client, payload)
         if self._settings.noise:
@@ -89,9 +85,7 @@ class Wire:
     def _disturb(self, tensor: Tensor, before: Tensor | None, stream: torch.Generator) -> None:
         """Add Gaussian noise of `noise` times the standard deviation of the tensor's update.
 
-        The update is the difference from what was sent down, where that had a tensor of this name and shape (a
-        model, a head, an adapter); otherwise the tensor is an update itself (a gradient, a difference) or stands alone
-        (features), and its own spread counts.
+        That is its difference from what was sent down with this name and shape, or else the tensor itself.
         """
         update = tensor if before is None or before.shape != tensor.shape else tensor - before
         if not tensor.numel():

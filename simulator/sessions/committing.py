@@ -1,9 +1,7 @@
 """A session's checkpoints as its rounds go on: an object for every state that changed, then the manifest.
 
-Clients that are as they began have no object: the manifest says what they begin with. In a session of format 1, whose
-manifests name everybody, they have one.
-
-A round's record is made fit to be written: JSON has no NaN and no infinities, and a line has a largest size.
+Clients that are as they began have no object, except in a session of format 1, whose manifests name everybody. A record
+is made fit to be written: JSON has no NaN, and a line has a largest size.
 """
 
 import time
@@ -46,8 +44,7 @@ class Commits:
     ) -> tuple[dict[str, ObjectRef], dict[str, ObjectRef], Initial | None, dict[str, Dispatched] | None]:
         """The objects of a state and of uplinks in flight, what clients without one begin with, and the uplinks' note.
 
-        Clients' states are written one after the other: of those that are not in memory, one at a time is. Raises
-        DiskError.
+        Of clients' states that are not in memory, one at a time is. Raises DiskError.
         """
         store, clients = self._store, state.clients
         everybody = store.session.document["format"] == 1

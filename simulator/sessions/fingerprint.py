@@ -1,8 +1,6 @@
-"""A session's fingerprint: equal for runs that give the same bits.
+"""A session's fingerprint: equal for runs that give the same bits. Covers settings, data, code, files, and environment.
 
-It covers the settings that change bits, the data, the code, the users' files, and the environment. It leaves out
-settings that only say where a run computes, or what it keeps. A session that no longer
-follows its settings has no fingerprint.
+Settings that only say where a run computes, or what it keeps, do not count.
 """
 
 import hashlib
@@ -68,10 +66,7 @@ def fingerprint_of(folder: Path) -> str | None:
 
 
 def finished_twin(wanted: Document, folders: Iterable[Path]) -> tuple[Path | None, list[str]]:
-    """The first finished session with the fingerprint of this session.json, and why others are not used, as sentences.
-
-    All its bytes are hashed first: a damaged session has no twin. Unreadable sessions are skipped.
-    """
+    """The first finished, sound session with the fingerprint of this session.json, and why others are not used."""
     said = []
     for folder in dict.fromkeys(folders):
         with suppress(SessionUnreadable, DiskError):

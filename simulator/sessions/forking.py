@@ -1,7 +1,6 @@
-"""Branching a session: a new one that goes on from any round of its parent, with which it shares what it can.
+"""Branching a session: a new one that goes on from any round of its parent, which is only read and may be live.
 
-The state of a round comes from a kept checkpoint, or rounds are run again from the nearest one before. What is run
-again must give what the ledger says. The parent is only read, and may be live.
+A round without a checkpoint is run again from the nearest one before, and must give what the ledger says.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,9 +47,7 @@ class Source:
 
     @classmethod
     def read(cls, folder: Path, at_round: int, runtime: Raw, data_dir: Path) -> "Source":
-        """The session, its data and its models; `runtime` is laid over its own. Raises ConfigError for no such round,
-        and like `builder.build` and `metadata.check_data`.
-        """
+        """The session, its data and its models; `runtime` is laid over its own. Raises ConfigError, SessionError."""
         session = CheckedReader(folder)
         records = session.records()
         session.check_round(at_round)
@@ -201,10 +198,9 @@ def fork(
 ) -> Fork:
     """Make in `folder` a session that goes on from a round of `parent`, which is only read and may be live.
 
-    A round without a checkpoint is computed again from the nearest earlier one. Code and results must be the parent's,
-    unless `allow_inexact`. `assignments` may change the seed of what follows: the partition stays the parent's. Raises
-    SessionUnreadable when the parent is damaged or has no such round, and when another program took the name meanwhile;
-    ConfigError for what cannot change, SessionError when data, plugin or environment do not give the parent's results.
+    Code and results must be the parent's, unless `allow_inexact`. `assignments` may change the seed of what follows:
+    the partition stays. Raises SessionUnreadable when the parent is damaged, or the name was taken meanwhile;
+    ConfigError for what cannot be, SessionError when data, plugin or environment do not give the parent's results.
     """
     metadata.refuse_taken(folder)
     source = Source.read(parent, at_round, {"workers": workers, "device": device}, data_dir)

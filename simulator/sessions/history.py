@@ -1,7 +1,4 @@
-"""Changing a run at a round boundary: which settings may change, and the history that says when they did.
-
-Also what sessions did before a setting existed, and when a run is finished.
-"""
+"""Changing a run at a round boundary, its history of changes, and what sessions did before a setting existed."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,7 +88,6 @@ def finished(config: Config, round: int, record: Record | None) -> bool:
 
 
 def mean_accuracy(record: Record | None) -> float | None:
-    """The mean test accuracy of a record, if there is one."""
     return None if record is None else record["accuracy"]["mean"]
 
 
@@ -128,10 +124,7 @@ SETTINGS = ("rounds", "until", "until_time", "training", "evaluation", "wire", "
 def changed_settings(
     config: Config, method: str | None, assignments: Sequence[str], may_change: Sequence[str] = SETTINGS
 ) -> Config:
-    """`config` with another method, or other settings, from `key=value` assignments. Raises ConfigError.
-
-    The hyper-parameters of a method that is replaced do not carry over.
-    """
+    """`config` with another method, without the old one's hyper-parameters, or other settings. Raises ConfigError."""
     raw = config.to_json()
     new = Config.read(with_overrides(with_method(raw, method) if method else raw, assignments))
     after = new.to_json()
@@ -157,10 +150,10 @@ def boundary(arguments: Mapping[str, Any]) -> int:
 def asked_for(
     config: Config, arguments: Mapping[str, Any], done: int = 0, record: Record | None = None
 ) -> Config:
-    """What a switch command's arguments ask for: {'method': name or None, 'set': ['key=value', …], 'at_round'?: R}.
+    """The settings after a switch command: {'method': name or None, 'set': ['key=value', …], 'at_round'?: R}.
 
-    Raises ConfigError for arguments that are none, settings that are not valid, a switch that changes nothing, and one
-    after which no round is left: `done` are finished, or will be before it can take hold. record: of the last one.
+    Raises ConfigError for invalid ones, and where nothing would change or no round is left. `done` rounds are
+    finished, or will be before it can take hold. record: of the last one.
     """
     method, assignments = arguments.get("method"), arguments.get("set", [])
     are_texts = isinstance(assignments, list) and all(isinstance(each, str) for each in assignments)
@@ -229,10 +222,7 @@ def entries_to(history: Sequence[Entry], round: int) -> list[Entry]:
 
 
 def next_change(history: Sequence[Entry], events: Iterable[Event], round: int) -> int | None:
-    """The round, this one or a later, after which settings first changed; None if they did not.
-
-    The newest change may be among the events alone: the history has it from the checkpoint after it on.
-    """
+    """The round, this one or a later, after which settings first changed; None if they did not."""
     rounds = [entry["from_round"] - 1 for entry in history[1:]]
     rounds += [event["round"] for event in events if event["event"] == "switched"]
     return min((each for each in rounds if each >= round), default=None)

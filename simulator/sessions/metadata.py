@@ -1,7 +1,4 @@
-"""What a session's files say of it besides tensors: its settings, its data, its environment, what it keeps.
-
-Also what the switches in its mailbox would make of that: a switch is tried out before it is left there.
-"""
+"""What a session's files say of it besides tensors, and what the switches in its mailbox would make of that."""
 
 import inspect
 import json
@@ -134,7 +131,7 @@ def current(session: CheckedReader, overrides: Raw, upto: int | None = None) -> 
     """A session's configuration as its last checkpoint left it, with `overrides` laid over, and its history.
 
     Who needs the rounds `upto` one only may have an earlier checkpoint where the last one is damaged. Raises
-    SessionError when a plugin or another file of the user's is not loaded or not the same, Damaged when these are no
+    SessionError when a plugin or another file of the user's is not loaded or not the same, Damaged for invalid
     settings.
     """
     newest = _newest(session, upto)
@@ -418,10 +415,7 @@ def extend(
 
 
 def rehearse(session: CheckedReader, arguments: Mapping[str, Any], data_dir: Path) -> list[str]:
-    """The settings that a switch would change, as 'training.lr 0.01 → 0.005'; nothing is written.
-
-    Raises ConfigError when the settings are not valid or the models cannot run the method, DataError and SessionError.
-    """
+    """What a switch would change, as 'training.lr 0.01 → 0.005'. Raises ConfigError, DataError, SessionError."""
     before, after = proposed(session, arguments)
     # Looked at on this machine's CPU; a GPU's precisions are for the GPU's owner to refuse.
     on_cpu = str(session.document["environment"].get("device", "cpu")).startswith("cpu")

@@ -112,9 +112,9 @@ class Session:
     ) -> "Session":
         """Make a session in a new or empty `folder`, and own it.
 
-        `workers`: clients that train at a time on this machine. `allow_inexact` permits other machines whose bits
-        differ. `look` receives session.json and returns warnings. Raises ConfigError or DataError
-        before anything is written, SessionUnreadable or DiskError if the folder cannot be used.
+        `workers`: clients that train at a time on this machine. `allow_inexact` permits machines whose bits differ.
+        `look` receives session.json and returns warnings. Raises ConfigError or DataError before anything is written,
+        SessionUnreadable, DiskError.
         """
         metadata.refuse_taken(folder)
         here = metadata.with_workers(config, workers)
@@ -150,12 +150,10 @@ class Session:
         allow_inexact: bool = False,
         steal: bool = False,
     ) -> "Session":
-        """Own an existing session at its last checkpoint.
+        """Own an existing session at its last checkpoint; arguments replace the recorded machine settings.
 
-        `workers`, `device`, and `settings` ('key=value' of machine settings) replace the recorded ones. Raises
-        SessionError if the data or the method's plugin differ, or if the result would no longer be bit-identical and
-        `allow_inexact` is not set. Raises SessionUnreadable for a session that is locked, damaged, or of another
-        version, and ConfigError.
+        Raises SessionError if data or plugin differ, or bits would and `allow_inexact` is not set; SessionUnreadable
+        for a session that is locked, damaged, or of another version; ConfigError.
         """
         reader = CheckedReader(folder)
         config, history = metadata.current(reader, overrides(workers, device, settings, folder))
@@ -191,7 +189,6 @@ class Session:
 
     @property
     def report(self) -> Report | None:
-        """The report of reading the data set."""
         return self._built.data.report
 
     @property
@@ -226,12 +223,11 @@ class Session:
         checkpoint: Callable[[], bool] = unasked,
         upto: int | None = None,
     ) -> RunOutcome:
-        """Run rounds until the last one, a stop, or round `upto`. After `upto`, the session stays open.
+        """Run rounds until the last one, a stop, or round `upto`, after which the session stays open.
 
-        The run stops when `stop` returns a reason, or at the command `stop`. `stop` and `checkpoint` are asked between
-        clients and between rounds. A stop keeps the finished clients of its round for the next `resume`. With
-        `training.on_divergence = "stop"`, a round in which a client diverged is the last. Watchers may pause or stop
-        the run after any round.
+        It stops when `stop` returns a reason, at the command `stop`, at a watcher's, or, with
+        `training.on_divergence`, after a round in which a client diverged. `stop` and `checkpoint` are asked between
+        clients; finished clients are kept.
         """
         self._watching.observe = observe
         self._steering.heed(stop, checkpoint)
@@ -495,9 +491,7 @@ class Noticing:
     def catch_up(
         self, records: Sequence[Record], history: Sequence[Entry], events: Sequence[Event] = ()
     ) -> None:
-        """Show the watchers the finished rounds, without new notices.
-
-        At the round of a switch of watchers they forget, so conditions that last are noticed again.
+        """Show the watchers the finished rounds, without new notices. They forget where watchers were switched.
 
         events: this session's. Their notices are not written again if their round was lost and runs again.
         """

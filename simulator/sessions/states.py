@@ -1,8 +1,4 @@
-"""A run's states as the store keeps them: one named set of tensors for the server and one for each client.
-
-A client that has never taken part has none: a manifest says what such clients begin with, and they are drawn from that.
-The finished clients of an unfinished round are kept, and taken up again.
-"""
+"""States as the store keeps them: tensors of the server and of clients that took part; others are drawn."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +43,6 @@ from simulator.training.trainer import TrainingContext
 
 
 def name_of(client: int) -> str:
-    """What the store calls a client's state."""
     return f"client/{client}"
 
 
@@ -71,8 +66,8 @@ class Stored:
 def restore(session: CheckedReader, manifest: Manifest, built: Built, *, exact: bool = True) -> State:
     """The state of a checkpoint; names, shapes and dtypes must be those of `built`'s models and method.
 
-    All its objects are read and hashed now; clients' are made tensors when they are asked for. `exact`: raise
-    SessionError where clients that have not taken part would begin otherwise. Raises SessionUnreadable or Damaged.
+    All objects are hashed now, and clients' read when asked for. `exact`: raise SessionError where clients that have
+    not taken part would begin otherwise. Raises SessionUnreadable or Damaged.
     """
     start = built.engine.initial_state()
     server = session.load(manifest.round, "server", specs(start.server))
@@ -231,10 +226,7 @@ def save_unfinished(
 def load_unfinished(
     store: Store, history: Sequence[Entry], state: State, built: Built
 ) -> dict[int, LocalUpdate]:
-    """The kept updates of the round after `state`, by client; none if the round is begun with other settings.
-
-    What this program did not write, or is not this round's, is no reason to refuse: its clients are trained again.
-    """
+    """The kept updates of the next round, by client; none if its settings are others, or they are not this round's."""
     unfinished = store.unfinished_round()
     try:
         if unfinished is None:

@@ -27,17 +27,11 @@ Change = tuple[Command, Config]
 
 
 class Steering:
-    """What operators want of a running session.
-
-    `read` takes new commands out of the mailbox. It answers at once what cannot be done, and what is done by being
-    noted; the rest waits here for the session, at a client or a round boundary, and is answered when it has taken hold.
-    """
+    """What operators want of a running session: commands that wait here for a client or round boundary."""
 
     def __init__(self, store: Store, check: Callable[[Command, Config | None, bool], Config]) -> None:
-        """`check` turns a switch into the configuration it asks for, or raises ConfigError.
-
-        Its second argument has the settings of the switch before it (None: those in force). Its third says whether the
-        switch may wait until the run is extended, if no round is left for it.
+        """`check` turns a switch into a configuration, or raises ConfigError. Its second argument: the settings before
+        (None: those in force). Its third: whether a switch without a round left may wait until the run is extended.
         """
         self._store = store
         self._check = check
@@ -186,8 +180,8 @@ class Signals:
     """While this lasts, SIGINT, SIGTERM and SIGHUP ask for a stop, SIGUSR1 for a checkpoint; a second SIGINT leaves at
     once.
 
-    SIGHUP stays ignored if it was before, as under `nohup`. SIGINT does not: a shell sets it so for whatever it starts
-    in the background, and `kill -INT` means the run all the same.
+    SIGHUP stays ignored if it was, as under `nohup`. SIGINT does not: shells set it so for what they start in the
+    background.
     """
 
     def __init__(self, left: str = LOST) -> None:

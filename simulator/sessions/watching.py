@@ -1,7 +1,4 @@
-"""What is told of a run while it runs: to the session's files, for watchers, and to whoever observes it here.
-
-What it takes of the machine is looked at between clients, in some 0.1 ms.
-"""
+"""What is told of a run while it runs: to the session's files, for watchers, and to whoever observes it here."""
 
 import time
 from typing import Any
@@ -103,10 +100,9 @@ class Watching:
 
 
 class Meter:
-    """Processor time and memory of this process, all its threads, and the memory of its tensors on a GPU.
+    """Processor time and memory of this process, and of its tensors on a GPU.
 
-    The most memory of a round is what Linux counted, where the process has never had as much before; else the most
-    seen.
+    The most memory of a round is what Linux counted, if the process never had as much before; else the most seen.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -156,10 +152,7 @@ class Meter:
 
 
 def most_ever() -> int:
-    """The most bytes that this process has had in memory so far; 0 where the system does not say, as Linux does.
-
-    Not `getrusage`: its figure begins with what the process had that started this one.
-    """
+    """The most bytes this process has had; 0 if unknown. `getrusage` begins with what the parent process had."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
             kibibytes = next((line.split()[1] for line in file if line.startswith("VmHWM:")), "0")
