@@ -94,14 +94,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _specs(header: Any) -> dict[str, TensorSpec]:
     if not isinstance(header, dict) or len(header) > limits.TENSORS:
         raise ValueError(f"more than {limits.TENSORS:,} tensors, or no table of them")
-    return {name: _spec(entry) for name, entry in header.items()}
-
-
-def _spec(entry: Any) -> TensorSpec:
-    shape = entry["shape"]
-    if not all(type(side) is int and side >= 0 for side in shape):
+    shapes = {name: tuple(entry["shape"]) for name, entry in header.items()}
+    if not all(type(side) is int and side >= 0 for shape in shapes.values() for side in shape):
         raise ValueError("a shape is not a list of sizes")
-    return TensorSpec(tuple(shape), _DTYPES[entry["dtype"]])
+    return {name: TensorSpec(shape, _DTYPES[header[name]["dtype"]]) for name, shape in shapes.items()}
 
 
 def _difference(found: Mapping[str, TensorSpec], expected: Mapping[str, TensorSpec]) -> str:

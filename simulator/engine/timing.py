@@ -185,13 +185,8 @@ class Clock:
         """What the client did of that work until it left. Only complete transfers count."""
         if not flight.lost or self.system.costs == "planned":
             return work
-        seconds = durations.jitter(self._seed, flight.dispatch, flight.client, self.system.jitter) * (
-            durations.computing(
-                self.devices[flight.client],
-                work.flops,
-                self._utilization[self._federation.clients[flight.client].architecture],
-            )
-        )
+        factor = durations.jitter(self._seed, flight.dispatch, flight.client, self.system.jitter)
+        seconds = factor * self._computing(flight.client, work.flops, "training")
         share = min(flight.compute / seconds, 1.0) if seconds else 1.0
         received = flight.compute > 0 or flight.up > 0
         return Work(round(share * work.flops), work.down if received else 0, 0)
@@ -233,9 +228,10 @@ class Clock:
         """The seconds of the server's own training."""
         return flops / self._server.flops
 
-    def _evaluating(self, client: int, flops: float) -> float:
+    def _computing(self, client: int, flops: float, what: str) -> float:
+        """The seconds of so many operations on a client's device."""
         utilization = self._utilization[self._federation.clients[client].architecture]
-        return durations.computing(self.devices[client], flops, utilization, "evaluation")
+        return durations.computing(self.devices[client], flops, utilization, what)
 
     def joules(self, flight: Flight, waited: float) -> Energy:
         """The energy of a flight. The device idles through `waited` seconds after it."""
@@ -257,24 +253,20 @@ class Clock:
         count.
         """
         server = self.server_seconds(server_flops)
-        flights, energy = list[FlightRecord](), list[Energy]()
-        wasted = list[tuple[FlightRecord, Energy]]()
+        flown = list[tuple[FlightRecord, Energy]]()
         for (flight, fate), each in zip(ended.landed, landed, strict=True):
             wait = self.waits(flight, ended.ends)
             did = self.done(flight, Work(each.update.flops, each.down, total_bytes(each.update.uplink)))
-            flights.append(
-                {
-                    **{name: value for name, value in flight.facts().items() if name != "lost"},
-                    "fate": fate,
-                    "flops": did.flops,
-                    "bytes": did.down + did.up,
-                    "wait": wait,
-                }
-            )
-            energy.append(self.joules(flight, wait))
-            if fate != "used":
-                wasted.append((flights[-1], energy[-1]))
-        tests = {client: self._evaluating(client, flops) for client, flops in evaluated.items()}
+            facts: FlightRecord = {
+                **{name: value for name, value in flight.facts().items() if name != "lost"},
+                "fate": fate,
+                "flops": did.flops,
+                "bytes": did.down + did.up,
+                "wait": wait,
+            }
+            flown.append((facts, self.joules(flight, wait)))
+        wasted = [each for each in flown if each[0]["fate"] != "used"]
+        tests = {k: self._computing(k, flops, "evaluation") for k, flops in evaluated.items()}
         slowest = max(tests.values(), default=0.0)
         spent = [self.devices[client].compute_watts * seconds for client, seconds in tests.items()]
         staleness = np.bincount([round - flight.dispatch for flight in ended.used], minlength=1)
@@ -283,13 +275,13 @@ class Clock:
             "aggregates": ended.ends,
             "ends": ended.ends + server + slowest,
             "sent": list(ended.sent),
-            "flights": flights,
+            "flights": [facts for facts, _ in flown],
             "in_flight": len(ended.flying),
             "staleness": {str(rounds): int(number) for rounds, number in enumerate(staleness) if number},
             "joules": {
-                "compute": math.fsum([*(each.compute for each in energy), *spent]),
-                "radio": math.fsum(each.radio for each in energy),
-                "idle": math.fsum(each.idle for each in energy),
+                "compute": math.fsum([*(joules.compute for _, joules in flown), *spent]),
+                "radio": math.fsum(joules.radio for _, joules in flown),
+                "idle": math.fsum(joules.idle for _, joules in flown),
             },
             "participation": len(set(ended.sent)) / len(self._federation.at(round).present),
             "used": len(ended.used) / len(ended.landed) if ended.landed else None,

@@ -337,16 +337,7 @@ def _samples(data: FederatedData) -> Raw:
 
 def on_device(config: Config, built: Built) -> Config:
     """The configuration with the device that 'auto' came to."""
-    return Config.read(merged(config.to_json(), {"runtime": {"device": built.federation.device.type}}))
-
-
-def with_workers(config: Config, workers: int | None) -> Config:
-    """The configuration with so many clients at a time; as it is for None."""
-    return (
-        config
-        if workers is None
-        else Config.read(merged(config.to_json(), {"runtime": {"workers": workers}}))
-    )
+    return config.with_(runtime__device=built.federation.device.type)
 
 
 def retention(config: Config, parent: Parent | None = None) -> Retention:

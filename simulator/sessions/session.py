@@ -43,21 +43,10 @@ OLD_CUDA_PRECISION = "float32, convolutions in tf32"
 """The precision on CUDA before `training.precision` existed."""
 
 
-@dataclass(frozen=True)
-class RemoteMachines:
-    """The other machines that compute the session's clients."""
-
-    found: Sequence[Node]
-
-    @property
-    def differences(self) -> list[str]:
-        """The properties by which their bits differ from this machine's: 'node b: torch 2.6 → 2.7'."""
-        return [f"node {place['node']}: {each}" for place in self.found for each in place["inexact"]]
-
-    def record(self, store: Store, round: int) -> None:
-        """Write an event with each machine's environment and number of clients at a time, if there are any."""
-        if self.found:
-            store.event("nodes", round=round, nodes=[*self.found])
+def record_nodes(store: Store, round: int, found: Sequence[Node]) -> None:
+    """Write an event with each other machine's environment and number of clients at a time, if there are any."""
+    if found:
+        store.event("nodes", round=round, nodes=[*found])
 
 
 @dataclass(frozen=True)
@@ -117,12 +106,12 @@ class Session:
         SessionUnreadable, DiskError.
         """
         metadata.refuse_taken(folder)
-        here = metadata.with_workers(config, workers)
+        here = config if workers is None else config.with_(runtime__workers=workers)
         built = build(here, data_dir)
         config, here = (metadata.on_device(each.begun(), built) for each in (config, here))
         with ExitStack() as failing:
             failing.callback(built.engine.close)
-            found = RemoteMachines(built.engine.open(exact=not allow_inexact))
+            found = built.engine.open(exact=not allow_inexact)
             state = built.engine.initial_state()
             facts = metadata.of_new(config, built, None)
             said = look(cast(Document, facts))
@@ -131,7 +120,7 @@ class Session:
             store.event("started", method=config.method.name, round=0)
             for sentence in said:
                 store.warn(sentence, round=0)
-            found.record(store, 0)
+            record_nodes(store, 0, found)
             session = cls(here, folder, built, store, state, [history_entry(config, 1)])
             session._new, session._exact = True, not allow_inexact
             session.warnings = store.take_warnings()
@@ -168,7 +157,7 @@ class Session:
             )
         with ExitStack() as failing:
             failing.callback(built.engine.close)
-            found = RemoteMachines(built.engine.open(exact=not allow_inexact))
+            found = built.engine.open(exact=not allow_inexact)
             store = Store.open(
                 folder, retention=metadata.retention(config, reader.document["parent"]), steal=steal
             )
@@ -176,14 +165,16 @@ class Session:
             session = cls(config, folder, built, store, built.engine.initial_state(), history)
             session._exact = not allow_inexact
             session._restore()
-            session._catch_up()
+            if session._noticing.on:
+                done = reader.records()[: session.round]
+                session._noticing.catch_up(done, session._history, reader.events())
             session._steering.refuse_stale()
             if said := unrecorded(reader):
                 store.warn(said, round=session.round)
             session.warnings = store.take_warnings()
-            changes += found.differences
+            changes += [f"node {place['node']}: {each}" for place in found for each in place["inexact"]]
             store.event("resumed", method=config.method.name, round=session.round, inexact=changes)
-            found.record(store, session.round)
+            record_nodes(store, session.round, found)
             failing.pop_all()
             return session
 
@@ -253,7 +244,9 @@ class Session:
             except RoundInterrupted as left:
                 self._keep(left.updates)
             except (ConfigError, DataError) as refused:
-                self._remove_unbegun(refused)
+                if self._unbegun and not isinstance(refused, MachinesLost):  # its name is free again
+                    self.close()
+                    checkpoints.remove(self.folder)
                 raise
 
     def close(self) -> None:
@@ -276,12 +269,6 @@ class Session:
         """Whether this process made the session, and no client has finished in it."""
         return self._new and self._store.round is None and self._store.unfinished_round() is None
 
-    def _remove_unbegun(self, refused: ConfigError | DataError) -> None:
-        """Remove a new session whose first round is refused, so that its name is free again."""
-        if self._unbegun and not isinstance(refused, MachinesLost):
-            self.close()
-            checkpoints.remove(self.folder)
-
     def _restore(self) -> None:
         reader = CheckedReader(self.folder)
         if not reader.rounds():
@@ -292,12 +279,6 @@ class Session:
         self._state = states.restore(reader, manifest, self._built, exact=self._exact)
         self._commits.restored(manifest)
         self._begun = manifest.round
-
-    def _catch_up(self) -> None:
-        """Show the watchers the finished rounds, and their own notices about later rounds that are lost."""
-        if self._noticing.on:
-            reader = CheckedReader(self.folder)
-            self._noticing.catch_up(reader.records()[: self.round], self._history, reader.events())
 
     def _round(self, kept: dict[int, LocalUpdate]) -> None:
         """Run one round. Write a checkpoint if it is due, and otherwise only a line in the ledger."""
@@ -338,7 +319,7 @@ class Session:
         stops = [each for each in noticed if each.action == "stop"]
         self._noticed = f"{BY_WATCHER}{stops[0].watcher}: {stops[0].message}" if stops else None
         if any(each.action == "pause" for each in noticed):
-            self._steering.hold()
+            steering.paused = True
 
     def _between_rounds(self) -> None:
         """Carry out commands between rounds, and wait while the run is paused."""
@@ -413,7 +394,7 @@ class Session:
         begun = self.round if config.method.name != before.method.name else None
         built = rebuild(self._built, config, begun)
         # Open the new machines before the old ones are released: they may be the same.
-        found = RemoteMachines(built.engine.open(exact=self._exact))
+        found = built.engine.open(exact=self._exact)
         taken, adopted = built.engine.take_over(self._state, self._built.method)
         dropped, self._state = len(self._state.in_flight) - len(taken.in_flight), taken
         self._built.engine.close()
@@ -439,7 +420,7 @@ class Session:
         self._applied.append(command)
         lost = {"dropped_uplinks": dropped} if dropped else {}
         self._store.event("switched", round=self.round, method=config.method.name, **about, **lost)
-        found.record(self._store, self.round)
+        record_nodes(self._store, self.round, found)
         self._watching(
             Switch(self.round + 1, config.method.name, before.method.name, tuple(changes), adopted)
         )

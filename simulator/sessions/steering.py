@@ -84,10 +84,6 @@ class Steering:
         self.changes = self.changes[len(due) :]
         return due
 
-    def hold(self) -> None:
-        """Pause the run until a `resume`, as a watcher does."""
-        self.paused = True
-
     def answer(self, commands: list[Command], message: str, round: int | None = None) -> None:
         """Answer commands that have taken hold, and forget them."""
         for command in commands:
