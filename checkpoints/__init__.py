@@ -1,4 +1,4 @@
-"""htfl-sim's session store: named tensors and JSON, safe from crashes and silent damage. Other rooms use what is named here.
+"""htfl-sim's session store: named tensors and JSON, safe from crashes and silent damage. Others use only these names.
 
 Importing it does not import torch; only putting and loading tensors does.
 """
