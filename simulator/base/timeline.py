@@ -55,8 +55,19 @@ def resolved(events: Sequence[TimelineEvent], clients: int, unseen: Collection[i
     A client whose first event is to join is absent before. Fractions of joining and leaving clients are drawn among
     those that no list names.
     """
-    if not events:
-        return Timeline()
+
+    def fault(number: int, what: str) -> ConfigError:
+        return ConfigError(f"federation.timeline, entry {number + 1} (round {events[number].round}): {what}.")
+
+    def drawn(number: int, share: float, pool: Sequence[int]) -> list[int]:
+        """A share of the clients that may take part, to the nearest whole number, drawn from `pool`."""
+        wanted = int(len(seen) * share + 0.5)
+        if not 0 < wanted <= len(pool):
+            can = f"clients = {share:g} are {wanted} clients, and {len(pool)} can be drawn"
+            raise fault(number, f"{can}. Use another fraction")
+        draw = rng.numpy_stream(seed, "timeline/clients", number).choice(len(pool), wanted, replace=False)
+        return sorted(pool[each] for each in draw)
+
     order = sorted(range(len(events)), key=lambda number: events[number].round)
     seen = [client for client in range(clients) if client not in unseen]
     listed: dict[int, str] = {}
@@ -64,39 +75,44 @@ def resolved(events: Sequence[TimelineEvent], clients: int, unseen: Collection[i
         event = events[number]
         for client in event.clients if isinstance(event.clients, tuple) else ():
             if client >= clients:
-                raise _fault(number, event, f"there is no client {client}. Use 0 to {clients - 1}")
+                raise fault(number, f"there is no client {client}. Use 0 to {clients - 1}")
             if event.event == "data":
                 continue
             if client in unseen:
-                raise _fault(
-                    number, event, f"client {client} is unseen and never takes part. Name another client"
-                )
+                raise fault(number, f"client {client} is unseen and never takes part. Name another client")
             listed.setdefault(client, event.event)
     away = {client for client, first in listed.items() if first == "join"}
     others = [client for client in seen if client not in listed]
-    drawn: dict[int, list[int]] = {}
+    joining: dict[int, list[int]] = {}
     for number in order:  # those that join begin absent, so they are drawn first
         event = events[number]
         if event.event == "join" and isinstance(event.clients, float):
-            drawn[number] = _drawn(
-                number, event, [each for each in others if each not in away], len(seen), seed
-            )
-            away.update(drawn[number])
+            joining[number] = drawn(number, event.clients, [each for each in others if each not in away])
+            away.update(joining[number])
     absent, left, found = frozenset(away), set[int](), list[Happening]()
     for number in order:
         event = events[number]
-        if number in drawn:
-            named = drawn[number]
+        if number in joining:
+            named = joining[number]
         elif event.clients == "left":
             named = sorted(left)
             if not named:
-                raise _fault(number, event, "no client has left before. Name clients, or give a fraction")
+                raise fault(number, "no client has left before. Name clients, or give a fraction")
         elif isinstance(event.clients, float):
             pool = seen if event.event == "data" else [each for each in others if each not in away]
-            named = _drawn(number, event, pool, len(seen), seed)
+            named = drawn(number, event.clients, pool)
         else:
             named = sorted(range(clients) if event.clients is None else event.clients)
-        _check(number, event, named, away)
+        gone = [client for client in named if client in away]
+        there = [client for client in named if client not in away]
+        if event.event == "leave" and gone:
+            what = f"client {gone[0]} is absent and cannot leave. Let it join first, or remove it"
+            raise fault(number, what)
+        if event.event == "join" and there:
+            what = f"client {there[0]} is present and cannot join. Let it leave first, or remove it"
+            raise fault(number, what)
+        if event.divides and len(named) < 2:
+            raise fault(number, "a new partition needs at least two clients. Name more")
         if event.event == "leave":
             away.update(named)
             left.update(named)
@@ -104,37 +120,6 @@ def resolved(events: Sequence[TimelineEvent], clients: int, unseen: Collection[i
             away.difference_update(named)
             left.difference_update(named)
         if len(away) == len(seen):
-            raise _fault(number, event, "no client would be present. Leave at least one")
+            raise fault(number, "no client would be present. Leave at least one")
         found.append(Happening(number, event, tuple(named)))
     return Timeline(tuple(found), absent)
-
-
-def _drawn(number: int, event: TimelineEvent, pool: Sequence[int], seen: int, seed: int) -> list[int]:
-    """A fraction of the clients that may take part, to the nearest whole number, drawn from `pool`."""
-    assert isinstance(event.clients, float)
-    wanted = int(seen * event.clients + 0.5)
-    if not 0 < wanted <= len(pool):
-        raise _fault(
-            number,
-            event,
-            f"clients = {event.clients:g} are {wanted} clients, and {len(pool)} can be drawn. Use another fraction",
-        )
-    draw = rng.numpy_stream(seed, "timeline/clients", number).choice(len(pool), wanted, replace=False)
-    return sorted(pool[each] for each in draw)
-
-
-def _check(number: int, event: TimelineEvent, named: Sequence[int], away: Collection[int]) -> None:
-    if event.event == "leave" and (gone := [client for client in named if client in away]):
-        raise _fault(
-            number, event, f"client {gone[0]} is absent and cannot leave. Let it join first, or remove it"
-        )
-    if event.event == "join" and (there := [client for client in named if client not in away]):
-        raise _fault(
-            number, event, f"client {there[0]} is present and cannot join. Let it leave first, or remove it"
-        )
-    if event.divides and len(named) < 2:
-        raise _fault(number, event, "a new partition needs at least two clients. Name more")
-
-
-def _fault(number: int, event: TimelineEvent, what: str) -> ConfigError:
-    return ConfigError(f"federation.timeline, entry {number + 1} (round {event.round}): {what}.")
