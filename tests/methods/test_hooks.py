@@ -112,7 +112,16 @@ def test_a_draw_is_blamed_on_all_hooks_that_ran_meanwhile() -> None:
 
 # What a hook hands back
 
-UNUSABLE = [
+TRAINED = {
+    "server_networks": "return {'g': nn.Linear(1, 1)}",
+    "aggregate": "return Aggregated(server, {})",
+    "loss": "return nets.g(batch.x).sum()",
+}
+PHASE = "Phase('p', self.loss, trains=('g',), optimizer='sgd', batches=[Batch(torch.ones(1, 1), torch.zeros(1))], "
+STEEP = TRAINED | {"loss": "return nets.g(batch.x).sum() * 1e38"}
+"""A learning rate of 1e38 on its gradient gives infinity."""
+LINEAR = {"server_networks": "return {'g': nn.Linear(1, 1)}"}
+UNUSABLE: list[tuple[str, str | dict[str, str], str]] = [
     (
         "aggregate",
         "return Aggregated({'a': server['a']}, {})",
@@ -132,13 +141,34 @@ UNUSABLE = [
     ("phases", "return None", "returned nothing instead of a list of phases"),
     ("predict", "return nets.model(x)[:, 0]", r"instead of scores, floats \["),
     ("server_networks", "return {'g': 3}", "returned an int as 'g'; it must be a torch module"),
+    (
+        "server_phases",
+        TRAINED | {"server_phases": "return [Phase('p', self.loss, trains=('g',))]"},
+        "gives phase 'p' no `batches`",
+    ),
+    ("server_phases", STEEP | {"server_phases": f"return [{PHASE}lr=1e38)]"}, "not finite in 'g/weight'"),
+    (
+        "init_server",
+        LINEAR | {"init_server": "return {'g/weight': torch.zeros(1, 1)}"},
+        "leaves out 'g/bias'; return all weights",
+    ),
+    (
+        "init_server",
+        LINEAR | {"init_server": "return named('g', of_module(nn.Linear(1, 2)))"},
+        r"made 'g/weight' float32 \[2, 1\]; the network has .*\[1, 1\]",
+    ),
+    (
+        "init_server",
+        LINEAR | {"init_server": "return {**named('g', of_module(nn.Linear(1, 1))), 'g/x': torch.zeros(1)}"},
+        "returned 'g/x', which the network",
+    ),
 ]
 
 
 def test_what_cannot_be_used_is_refused_at_once_with_hook_and_line(mine: Write, tmp_path: Path) -> None:
     for hook, body, message in UNUSABLE:
-        given = {"init_server": "return {'a': torch.ones(2), 'b': torch.ones(2)}", hook: body}
-        engine = mine(**given)
+        given = {hook: body} if isinstance(body, str) else body
+        engine = mine(**{"init_server": "return {'a': torch.ones(2), 'b': torch.ones(2)}", **given})
         with pytest.raises(MethodError, match=rf"{hook}\(\) of method 'mine' .*{message}") as refused:
             federations.run(engine, 1)
         assert f"mine.py, line {line(tmp_path, f'def {hook}')}: " in str(refused.value)
@@ -150,26 +180,6 @@ def test_a_state_that_grows_in_another_hook_is_refused_after_the_uplink(mine: Wr
         federations.run(engine, 1)
 
 
-TRAINED = {
-    "server_networks": "return {'g': nn.Linear(1, 1)}",
-    "aggregate": "return Aggregated(server, {})",
-    "loss": "return nets.g(batch.x).sum()",
-}
-PHASE = "Phase('p', self.loss, trains=('g',), optimizer='sgd', batches=[Batch(torch.ones(1, 1), torch.zeros(1))], "
-
-
-def test_a_servers_training_needs_batches_and_ends_in_finite_numbers(mine: Write) -> None:
-    """A learning rate of 1e38 on a gradient of 1e38 gives infinity."""
-    loss = {"loss": "return nets.g(batch.x).sum() * 1e38"}
-    for phase, reason in (
-        ("Phase('p', self.loss, trains=('g',))", r".*gives phase 'p' no `batches`"),
-        (f"{PHASE}lr=1e38)", "of method 'mine' gave numbers that are not finite in 'g/weight'"),
-    ):
-        engine = mine(**TRAINED | loss, server_phases=f"return [{phase}]")
-        with pytest.raises(MethodError, match=rf"line \d+: server_phases\(\) {reason}"):
-            federations.run(engine, 1)
-
-
 def test_networks_of_the_server_that_its_first_state_leaves_out_draw_their_weights(mine: Write) -> None:
     init = "return {'moments/a': torch.zeros(1)}"
     engine = mine(**TRAINED, init_server=init, server_phases=f"return [{PHASE}lr=0.5)]")
@@ -178,23 +188,6 @@ def test_networks_of_the_server_that_its_first_state_leaves_out_draw_their_weigh
     assert all(torch.equal(first[name], again[name]) for name in first)
     after = federations.run(engine, 1).server
     assert torch.allclose(after["g/bias"], first["g/bias"] - 0.5)  # the loss is g(1), its gradient is 1
-
-
-def test_weights_that_do_not_fit_the_servers_network_are_refused(mine: Write) -> None:
-    for state, message in (
-        ("{'g/weight': torch.zeros(1, 1)}", "leaves out 'g/bias'; return all weights"),
-        (
-            "named('g', of_module(nn.Linear(1, 2)))",
-            r"made 'g/weight' float32 \[2, 1\]; the network has .*\[1, 1\]",
-        ),
-        (
-            "{**named('g', of_module(nn.Linear(1, 1))), 'g/x': torch.zeros(1)}",
-            "returned 'g/x', which the network",
-        ),
-    ):
-        engine = mine(init_server=f"return {state}", server_networks="return {'g': nn.Linear(1, 1)}")
-        with pytest.raises(MethodError, match=r"line \d+: init_server\(\) of method 'mine' " + message):
-            engine.initial_state()
 
 
 def test_what_is_taken_over_at_a_switch_must_fit_what_the_method_begins_with(mine: Write) -> None:
