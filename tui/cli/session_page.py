@@ -45,7 +45,7 @@ def parts(details: Details) -> list[Any]:
     for effect in details.effects:
         parts += [
             output.heading(findings.effect_title(effect)),
-            output.table(findings.effect_columns(effect), findings.effect_rows(effect)),
+            output.table(*findings.effect_table(effect)),
             *findings.effect_notes(effect),
         ]
     if rows := list(_timeline(details)):

@@ -22,7 +22,10 @@ def settled(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     clean = normalize("NFC", text).translate(_JOINERS)
-    return "".join(one if one.isprintable() and (cell_len(one) or _is_mark(one)) else "�" for one in clean)
+    return "".join(
+        one if one.isprintable() and (cell_len(one) or category(one).startswith("M")) else "�"
+        for one in clean
+    )
 
 
 def cell_count(text: str) -> int:
@@ -95,10 +98,6 @@ def in_lines(text: str, room: int) -> list[str]:
             word = word[len(lines[-1]) :]
         line = word
     return [*lines, line] if line else lines
-
-
-def _is_mark(character: str) -> bool:
-    return category(character).startswith("M")
 
 
 TELLING = 5

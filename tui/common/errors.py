@@ -64,6 +64,7 @@ def explain(error: BaseException, flags: Collection[str] | None = None) -> tuple
 
 
 def _explain(error: BaseException) -> tuple[str, int]:
+    kind = type(error).__name__
     match error:
         case OutputClosed() | BrokenPipeError():
             return "", OUTPUT_CLOSED
@@ -72,9 +73,11 @@ def _explain(error: BaseException) -> tuple[str, int]:
         case NotEnoughMemory():
             return str(error), error.exit_code
         case _ if is_of_memory(error):
+            words = " ".join(str(error).split()) or kind
             return (
-                f"not enough memory ({_in_one_line(error)}). Free some, or use fewer --workers, a smaller "
-                "training.batch_size or fewer, smaller images; a run continues with `htfl-sim resume`."
+                f"not enough memory ({words if len(words) <= 200 else f'{words[:199]}…'}). Free some, or use fewer "
+                "--workers, a smaller training.batch_size or fewer, smaller images; a run continues with "
+                "`htfl-sim resume`."
             ), NO_MEMORY
         case KeyboardInterrupt() | typer.Abort():
             return "interrupted.", INTERRUPTED
@@ -89,16 +92,8 @@ def _explain(error: BaseException) -> tuple[str, int]:
         case OSError():
             where = f"{error.filename}: " if error.filename else ""
             return f"{where}{error.strerror or error}. Check the disk and the permissions.", NO_STORAGE
-    kind = type(error).__name__
-    return (
-        f"this is a bug in htfl-sim ({kind}: {error}). Run it again with --debug to see where, and report it.",
-        BUG,
-    )
-
-
-def _in_one_line(error: BaseException) -> str:
-    words = " ".join(str(error).split()) or type(error).__name__
-    return words if len(words) <= 200 else f"{words[:199]}…"
+    bug = f"this is a bug in htfl-sim ({kind}: {error})."
+    return f"{bug} Run it again with --debug to see where, and report it.", BUG
 
 
 def _usage(error: Exception) -> str:
@@ -106,8 +101,10 @@ def _usage(error: Exception) -> str:
     message = " ".join(error.format_message().split())  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "htfl-sim"
-    if (option := getattr(error, "option_name", None)) and (key := _setting(option)) and _sets(context):
-        return f"there is no option {option}: say --set {key}=VALUE. See `htfl-sim config {key}`."
+    if (option := getattr(error, "option_name", None)) and context is not None:
+        sets = any("--set" in each.opts for each in context.command.params)
+        if sets and (key := _setting(option)):
+            return f"there is no option {option}: say --set {key}=VALUE. See `htfl-sim config {key}`."
     stop = "" if message.endswith(("?", ".")) else "."
     return f"{message}{stop} See `{command} --help`."
 
@@ -118,11 +115,6 @@ def _setting(option: str) -> str | None:
 
     name = option.lstrip("-").replace("-", "_")
     return next((key for key in config_keys() if key.rpartition(".")[2] == name), None)
-
-
-def _sets(context: Any) -> bool:
-    """Whether a command takes --set."""
-    return context is not None and any("--set" in each.opts for each in context.command.params)
 
 
 _ARGUMENT = re.compile(r"`([a-z][a-z_]*)(?:=([^`]+))?`")

@@ -1,6 +1,6 @@
 """What was found, in words and tables: what a switch changed, a confusion matrix, and what was read of a data set."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from tui.common.cells import cell_count, head, padded
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from simulator.results.analysis.events import Effect, Window
 
 NO_EFFECT = "No switch and no fork yet. Press m to switch the method, or f to fork the round shown."
-EFFECT_COLUMNS = ("", "rounds", ">accuracy", ">per round", ">bytes", ">time")
-SIMULATED = ">simulated"
 
 
 def effect_title(effect: "Effect") -> str:
@@ -22,15 +20,14 @@ def effect_title(effect: "Effect") -> str:
     return f"{begin} round {effect.round}: {'; '.join(effect.changes) or 'nothing changed'}"
 
 
-def effect_columns(effect: "Effect") -> tuple[str, ...]:
-    """The titles of the table's columns; > before those of numbers."""
-    return (*EFFECT_COLUMNS, SIMULATED) if _clocked(effect) else EFFECT_COLUMNS
+def effect_table(effect: "Effect") -> tuple[list[str], list[list[str]]]:
+    """The titles of the columns, with > before those of numbers, and the rows. Values are means.
 
-
-def effect_rows(effect: "Effect") -> list[list[str]]:
-    """The rounds before and after, their difference, and the same rounds of the fork's parent. Values are means."""
+    Rows: the rounds before and after, their difference, and the same rounds of the fork's parent.
+    """
     before, after, beside = effect.before, effect.after, effect.beside
-    clocked = _clocked(effect)
+    clocked = any(each and each.simulated is not None for each in (before, after, beside))
+    titles = ["", "rounds", ">accuracy", ">per round", ">bytes", ">time", *[">simulated"] * clocked]
     found = [_row("before", before, clocked), _row("after", after, clocked)]
     if before and after:
         found.append(_difference("after − before", before, after, clocked))
@@ -38,7 +35,7 @@ def effect_rows(effect: "Effect") -> list[list[str]]:
         found.append(_row(f"{beside.session}, {beside.method}", beside, clocked))
         if after:
             found.append(_difference(f"after − {beside.session}", beside, after, clocked))
-    return found
+    return titles, found
 
 
 def effect_notes(effect: "Effect") -> Iterator[str]:
@@ -62,10 +59,6 @@ def effect_notes(effect: "Effect") -> Iterator[str]:
         yield f"To compare the same rounds, fork round {effect.round} without the change."
 
 
-def _clocked(effect: "Effect") -> bool:
-    return any(each and each.simulated is not None for each in (effect.before, effect.after, effect.beside))
-
-
 def _span(window: "Window") -> str:
     return f"{window.first}" if window.rounds == 1 else f"{window.first}–{window.last}"
 
@@ -73,17 +66,11 @@ def _span(window: "Window") -> str:
 def _row(name: str, window: "Window | None", clocked: bool) -> list[str]:
     if window is None:
         return [name, "none", *[NONE] * (4 + clocked)]
-    simulated = [NONE if window.simulated is None else _seconds(window.simulated)] if clocked else []
     change = NONE if window.change is None else f"{points(window.change)} pp"
-    return [
-        name,
-        f"{_span(window)} ({window.rounds})",
-        percent(window.accuracy),
-        change,
-        size(window.bytes),
-        _seconds(window.seconds),
-        *simulated,
-    ]
+    rounds = f"{_span(window)} ({window.rounds})"
+    found = [name, rounds, percent(window.accuracy), change, size(window.bytes), _seconds(window.seconds)]
+    simulated = NONE if window.simulated is None else _seconds(window.simulated)
+    return [*found, simulated] if clocked else found
 
 
 def _seconds(seconds: float) -> str:
@@ -108,26 +95,21 @@ def _factor(before: float, after: float) -> str:
 
 def effect_lines(effect: "Effect", width: int) -> list[str]:
     """The table as lines of at most `width` cells. Without room, columns are left out, changes per round first."""
-    titles, cells = list(effect_columns(effect)), effect_rows(effect)
-    while max(map(len, found := _aligned(titles, cells))) > width and len(titles) > 3:
-        at = titles.index(">per round") if ">per round" in titles else len(titles) - 1
-        titles.pop(at)
-        for row in cells:
-            row.pop(at)
-    return [line[:width] for line in found]
-
-
-def _aligned(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    names = [name.removeprefix(">") for name in titles]
-    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-    right = [title.startswith(">") for title in titles]
-    return [
-        "  ".join(
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right, strict=True)
-        ).rstrip()
-        for row in (names, *cells)
-    ]
+    titles, rows = effect_table(effect)
+    columns = list(zip(titles, *rows, strict=True))
+    while True:
+        filled = []
+        for title, *cells in columns:
+            each, room = (
+                [title.removeprefix(">"), *cells],
+                max(len(title.removeprefix(">")), *map(len, cells)),
+            )
+            filled.append([cell.rjust(room) if title.startswith(">") else cell.ljust(room) for cell in each])
+        lines = ["  ".join(row).rstrip() for row in zip(*filled, strict=True)]
+        if max(map(len, lines)) <= width or len(columns) <= 3:
+            return [line[:width] for line in lines]
+        named = [title for title, *_ in columns]
+        columns.pop(named.index(">per round") if ">per round" in named else -1)
 
 
 NAME = 16  # cells of a class's name
@@ -165,11 +147,12 @@ def confusion_notes(found: "Confusion") -> Iterator[str]:
     ]
     wrong.sort(key=lambda each: (-each[0], *each[1:]))
     if wrong:
-        said = ", ".join(
-            f"{found.classes[true]} as {found.classes[answer]} ({count} of {sum(found.counts[true])})"
+        names, counts = found.classes, found.counts
+        said = (
+            f"{names[true]} as {names[answer]} ({count} of {sum(counts[true])})"
             for count, true, answer in wrong[:3]
         )
-        yield f"Most frequent mistakes: {said}."
+        yield f"Most frequent mistakes: {', '.join(said)}."
     if found.as_recorded is False:
         yield (
             "The ledger has other counts for this round: the run last evaluated the client with an earlier model, or "
@@ -233,7 +216,8 @@ def data_summary(report: "Report") -> str:
         if report[key]  # type: ignore[literal-required]
     ]
     if report["left_out"]:
-        parts.append(f"left out: {_names(report, 'left_out')}")
+        names = {name: name for name in report["left_out"]}
+        parts.append(f"left out: {_listed(report, 'left_out', names, 3)}")
     return ", ".join(parts)
 
 
@@ -245,10 +229,8 @@ def data_facts(report: "Report") -> Iterator[tuple[str, str]]:
         if counts := report[key]:  # type: ignore[literal-required]
             yield label, _listed(report, key, {name: f"{name} ({count:,})" for name, count in counts.items()})
     if kinds := report["features"]:
-        yield (
-            "features",
-            _listed(report, "features", {name: f"{name} ({_kind(texts)})" for name, texts in kinds.items()}),
-        )
+        said = {name: f"{name} ({_texts(texts)})" for name, texts in kinds.items()}
+        yield "features", _listed(report, "features", said)
     for note in report["notes"]:
         yield "read", note
     for name, why in list(report["left_out"].items())[:SHOWN]:
@@ -257,8 +239,8 @@ def data_facts(report: "Report") -> Iterator[tuple[str, str]]:
         yield "left out", f"and {more:,} more"
 
 
-def _kind(texts: int) -> str:
-    return f"{texts:,} text{'s' * (texts > 1)}" if texts else "numbers"
+def _texts(number: int) -> str:
+    return f"{number:,} text{'s' * (number > 1)}" if number else "numbers"
 
 
 def _count(report: "Report", key: str) -> int:
@@ -269,10 +251,6 @@ def _count(report: "Report", key: str) -> int:
 def _number(report: "Report", key: str, noun: str, plural: str = "") -> str:
     count = _count(report, key)
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
-
-
-def _names(report: "Report", key: str) -> str:
-    return _listed(report, key, {name: name for name in report[key]}, 3)  # type: ignore[literal-required]
 
 
 def _listed(report: "Report", key: str, names: Mapping[str, str], most: int = SHOWN) -> str:

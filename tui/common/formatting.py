@@ -27,29 +27,10 @@ if TYPE_CHECKING:
     from simulator.results.analysis.comparison import Standing
 
 __all__ = [
-    "NONE",
-    "amount",
-    "at_round",
-    "branches",
-    "counted",
-    "course",
-    "duration",
-    "in_unit",
-    "number",
-    "percent",
-    "points",
-    "printable",
-    "size",
-    "size_unit",
-    "some",
-    "span",
-    "sparkline",
-    "spelled",
-    "text_of",
-    "until_target",
-    "wrapped",
-    "writes_unicode",
-]
+    "NONE", "amount", "at_round", "branches", "counted", "course", "duration", "in_unit", "number", "percent",
+    "points", "printable", "size", "size_unit", "some", "span", "sparkline", "spelled", "text_of",
+    "until_target", "wrapped", "writes_unicode",
+]  # fmt: skip
 
 _PLAIN = str.maketrans({
     "…": "...", "±": "+-", "Δ": "d", "→": "->", "←": "<-", "·": "|", "–": "-", "−": "-", "—": "-", "×": "x", "└": "`",
@@ -70,10 +51,7 @@ def at_round(share: float | None, round: int | None) -> str:
 
 
 def branches(last: Sequence[bool]) -> str:
-    """The branch symbols before a name in a tree.
-
-    `last`: for each level below the root, whether it is the last there.
-    """
+    """The branch symbols before a name in a tree. last: for each level below the root, whether it is the last there."""
     above = "".join("   " if each else "│  " for each in last[:-1])
     return above + "".join("└─ " if each else "├─ " for each in last[-1:])
 
@@ -93,9 +71,8 @@ def until_target(stands: "Standing") -> str | None:
     if not stands.target:
         return None
     took = stands.reached
-    return f"{percent(stands.target)} " + (
-        "not reached" if took is None else f"in round {took['rounds']:.0f}, after {size(took['bytes'])}"
-    )
+    how = "not reached" if took is None else f"in round {took['rounds']:.0f}, after {size(took['bytes'])}"
+    return f"{percent(stands.target)} {how}"
 
 
 def text_of(value: object) -> str:
@@ -125,13 +102,8 @@ def spelled(text: object, glyphs: str) -> str:
     clean = "\n".join(map(settled, str(text).split("\n")))
     if glyphs != "ascii":
         return clean
-    return "".join(_in_ascii(each) for each in clean.translate(_PLAIN))
-
-
-def _in_ascii(character: str) -> str:
-    """The character, its letter without the accent, or a ?."""
-    letter = character if character.isascii() else normalize("NFD", character)[0]
-    return letter if letter.isascii() else "?"
+    letters = (each if each.isascii() else normalize("NFD", each)[0] for each in clean.translate(_PLAIN))
+    return "".join(letter if letter.isascii() else "?" for letter in letters)  # without accents
 
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -151,7 +123,8 @@ def sparkline(
     series = [math.nan if value is None else float(value) for value in values]
     if len(series) > width:
         ends = [len(series) * place // width for place in range(width + 1)] if width else [0]
-        series = [_mean(series[start:end]) for start, end in pairwise(ends)]
+        cells = ([each for each in series[start:end] if math.isfinite(each)] for start, end in pairwise(ends))
+        series = [sum(each) / len(each) if each else math.nan for each in cells]
     known = [value for value in series if math.isfinite(value)]
     low, high = limits or (min(known, default=0.0), max(known, default=0.0))
     characters = []
@@ -160,8 +133,3 @@ def sparkline(
         level = min(max(int(share * len(bars)), 0), len(bars) - 1) if math.isfinite(value) else -1
         characters.append(bars[level] if level >= 0 else " ")
     return "".join(characters).rjust(width)
-
-
-def _mean(values: Sequence[float]) -> float:
-    known = [value for value in values if math.isfinite(value)]
-    return sum(known) / len(known) if known else math.nan

@@ -7,11 +7,10 @@ The command palette uses it, where lines are short and only their order counts.
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TypeVar
 
 Each = TypeVar("Each")
-_TOKENS = re.compile(r"\S+")
-_WORDS = re.compile(r"[^\W_]+")
 
 
 def fits(text: str, query: str) -> bool:
@@ -49,17 +48,12 @@ def _rank(text: str, word: str) -> tuple[int, int] | None:
         return (2, begins.start()) if begins else (3, at)
     if word.isdigit():
         return None
-    spans = [span for token in _TOKENS.findall(text) for span in _spans(token, word)]
+    spans = [len(found[1]) for found in _spread(word).finditer(text)]
     return (4, min(spans)) if spans else None
 
 
-def _spans(token: str, word: str) -> Iterable[int]:
-    """The lengths of the places where the letters stand in order, each from the beginning of a part of the token."""
-    for part in _WORDS.finditer(token):
-        if token[part.start()] == word[0]:
-            at = part.start()
-            for letter in word[1:]:
-                if (at := token.find(letter, at + 1)) < 0:
-                    break
-            else:
-                yield at - part.start() + 1
+@lru_cache
+def _spread(word: str) -> re.Pattern[str]:
+    """The letters in order in one word of a text, each time from the beginning of a part. It never searches back."""
+    later = "".join(rf"(?>\S*?{re.escape(letter)})" for letter in word[1:])
+    return re.compile(rf"(?<![^\W_])(?=[^\W_])(?=({re.escape(word[0])}{later}))")
