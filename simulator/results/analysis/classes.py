@@ -67,9 +67,8 @@ class ClassTable:
 
 
 def class_counts(records: Sequence[Record], client: int, part: str = "test") -> dict[int, ClassCounts] | None:
-    """A client's counts after the last of the records, by class. Classes without samples and answers are left out.
-
-    None if nothing is known: the last record does not count classes, or the client was never evaluated or is absent.
+    """A client's counts after the last of the records, by class, without classes of no samples and answers. None: the
+    last record does not count classes, or the client was never evaluated or is absent.
     """
     for found in _backwards(records, part):
         rows = by_client.of(found, client, _UNNAMED)
@@ -94,9 +93,8 @@ def class_table(
 
 
 def recalls(records: Sequence[Record], client: int, classes: int, part: str = "test") -> Array:
-    """[n, C] a client's recall of each class after each of n rounds, kept in rounds without a new one.
-
-    NaN where nothing is known: the round does not count classes, or the client has no samples of the class.
+    """[n, C] a client's recall of each class after each of n rounds, kept in rounds without a new one. NaN where the
+    round does not count classes, or the client has no samples of the class.
     """
     found = np.full((len(records), classes), np.nan)
     for row, record in enumerate(records):
@@ -131,13 +129,13 @@ def class_changes(now: ClassTable, before: ClassTable) -> list[ClassChange]:
     """The change of each class, the largest gain first. A class without samples in both tables is left out."""
     both = (now.samples > 0) & (before.samples > 0)
     sums = [each.only(both).over_clients() for each in (now, before)]
+    changes = [one.recall - other.recall for one, other in zip(*sums, strict=True)]
     found = [
-        ClassChange(label, one.recall - other.recall, one, other)
-        for label, (one, other) in enumerate(zip(*sums, strict=True))
+        ClassChange(label, 0.0 if abs(change) < EQUAL else change, one, other)
+        for label, (change, one, other) in enumerate(zip(changes, *sums, strict=True))
         if one.samples
     ]
-    settled = [replace(each, change=0.0) if abs(each.change) < EQUAL else each for each in found]
-    return sorted(settled, key=lambda each: -each.change)
+    return sorted(found, key=lambda each: -each.change)
 
 
 _UNNAMED: Any = object()
@@ -149,10 +147,7 @@ def _counted(record: Record, part: str) -> ByClass | None:
 
 
 def _backwards(records: Sequence[Record], part: str) -> Iterator[by_client.Values]:
-    """What the records say by client, the newest first, up to one that says it of all clients.
-
-    Values before a record that does not count classes are outdated.
-    """
+    """What the records say by client, the newest first, up to one that says it of all clients, or does not count."""
     for record in reversed(records):
         if (counted := _counted(record, part)) is None:
             return
@@ -182,9 +177,8 @@ def _shares(part: Counts, whole: Counts) -> Array:
 class Confusion:
     """A client's answers on its test part after a round.
 
-    counts: [C][C], the samples of the true class of the row that were answered with the class of the column. classes:
-    their C names. as_recorded: whether the sums are those of the ledger; None if it does not count the client's
-    answers by class.
+    counts: [C][C], the samples of the row's true class that were answered with the column's. as_recorded: whether the
+    sums are those of the ledger; None if it does not count the client's answers by class.
     """
 
     client: int
@@ -204,8 +198,7 @@ class Confusion:
     ) -> "Confusion":
         """The matrix, compared with the counts by class in the ledger."""
         found = cls(client, round, tuple(classes), tuple(map(tuple, counts)))
-        same = None if recorded is None else found.by_class() == recorded
-        return cls(client, round, found.classes, found.counts, same)
+        return found if recorded is None else replace(found, as_recorded=found.by_class() == recorded)
 
     def by_class(self) -> dict[int, ClassCounts]:
         """The sums by class, as `class_counts` reads them in the ledger. Classes without counts are left out."""

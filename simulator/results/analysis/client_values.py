@@ -84,10 +84,9 @@ class ClientValues:
             found[cell] = self.values[begin:end][entries]
             return found
         before = self.after(first)[clients] if first else np.full(len(clients), self.absent)
+        # Where each cell has its value from: of `before`, or reported since.
         newest = np.zeros((last - first, len(clients)), np.int32 if len(self.values) < 1 << 30 else np.int64)
-        newest[:1] = np.arange(
-            len(clients)
-        )  # where each cell has its value from: of `before`, or reported since
+        newest[:1] = np.arange(len(clients))
         newest[cell] = len(clients) + entries
         np.maximum.accumulate(newest, axis=0, out=newest)
         return np.concatenate([before, self.values[begin:end]]).take(newest)
@@ -97,10 +96,7 @@ class ClientValues:
         return self.values[self.starts[first] :]
 
     def by_round(self, reduce: Callable[[Array], Array]) -> Array:
-        """[n, …] what `reduce` makes of the values [b, k] of b rounds; k are the clients that have any.
-
-        It gets some rounds at a time, so that the table stays small.
-        """
+        """[n, …] what `reduce` makes of the values [b, k] of b rounds at a time; k are the clients that have any."""
         step = max(1, CELLS // max(1, len(self.named)))
         pieces = [self.select(self.named, row, row + step) for row in range(0, self.rounds, step)]
         return np.concatenate([reduce(piece) for piece in pieces or [np.empty((0, 0))]])
@@ -111,18 +107,19 @@ class ClientValues:
 
     def means(self) -> Array:
         """[n] the mean over the finite values that each round reports; NaN without any."""
-        sums, counts = self._finite()
+        sums, counts = self.sums(), np.bincount(self._rows[np.isfinite(self.values)], minlength=self.rounds)
         return np.asarray(np.divide(sums, counts, out=np.full(self.rounds, np.nan), where=counts > 0))
 
     def sums(self) -> Array:
         """[n] the sum of the finite values that each round reports; NaN without any."""
-        sums, counts = self._finite()
-        return np.where(counts > 0, sums, np.nan)
+        finite = np.isfinite(self.values)
+        rows = self._rows[finite]
+        sums = np.bincount(rows, self.values[finite], self.rounds).astype(float)
+        return np.where(np.bincount(rows, minlength=self.rounds) > 0, sums, np.nan)
 
     def changes(self) -> tuple[Numbers, Numbers, Array]:
-        """For each reported value its round, its client, and the change from the client's value before (NaN: none).
-
-        They are in order of round, then of client.
+        """For each reported value, by round and client: its round, its client, and the change from the client's value
+        before (NaN: none).
         """
         changes = np.full(len(self.values), np.nan)
         if self._full:
@@ -146,13 +143,6 @@ class ClientValues:
     @property
     def _rows(self) -> Numbers:
         return np.repeat(np.arange(self.rounds), np.diff(self.starts))
-
-    def _finite(self) -> tuple[Array, Numbers]:
-        """[n] the sum and the number of the finite values that each round reports."""
-        finite = np.isfinite(self.values)
-        rows = self._rows[finite]
-        counts = np.bincount(rows, minlength=self.rounds)
-        return np.bincount(rows, self.values[finite], self.rounds).astype(float), counts
 
 
 class ClientValuesBuilder:
@@ -226,10 +216,7 @@ class Growing(Generic[_Kind]):
 
 
 def quantiles(values: Array, shares: tuple[float, ...]) -> list[Array]:
-    """For each share its quantile over the columns of `values` [n, m], NaN left out: [n], NaN where all are.
-
-    Linear between order statistics, as numpy's default.
-    """
+    """For each share its quantile over the columns of `values` [n, m], as numpy's default, NaN left out: [n]."""
     if not values.size:
         return [np.full(len(values), np.nan) for _ in shares]
     ordered = np.sort(values, axis=1)  # NaN last

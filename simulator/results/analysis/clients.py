@@ -23,8 +23,7 @@ FALL = 0.2
 def listed_clients(clients: int, took_part: Collection[int], always: Collection[int] = ()) -> list[int]:
     """Whom lists and charts show, ascending: everybody, or of more than MANY clients MANY, and those in `always`.
 
-    Those that have taken part come first, and are drawn, as the others then are, in an order that follows from their
-    number alone, so that a list keeps whom it had.
+    Those that have taken part come first; the others are drawn by their number alone, so a list keeps whom it had.
     """
     if clients <= MANY:
         return list(range(clients))
@@ -54,8 +53,8 @@ def lowest_client(curves: Curves) -> tuple[int, float] | None:
 def fell_most(curves: Curves, tested: Counts | None = None) -> tuple[int, float] | None:
     """The client whose accuracy the last round lowered most, and by how much (negative); None where it lowered none.
 
-    tested [N]: the clients' test samples. With them, clients with fewer than FEW are left out, and a fall counts if it
-    is significant at 5 %: if it is at least Z standard errors of a difference of two shares. The most significant wins.
+    tested [N]: the clients' test samples. With them, the most significant fall wins, if it is significant at 5 % (at
+    least Z standard errors of a difference of two shares) and of a client with FEW samples or more.
     """
     if curves.rounds < 2:
         return None
@@ -81,9 +80,8 @@ def falls(
     if few is not None and len(clients):  # before the first round, not even the clients are known
         fell &= ~few[clients]
     found: dict[int, list[tuple[int, float]]] = {}
-    for round, client, change in zip(
-        *(each[fell].tolist() for each in (rounds, clients, changes)), strict=True
-    ):
+    each_fall = (each[fell].tolist() for each in (rounds, clients, changes))
+    for round, client, change in zip(*each_fall, strict=True):
         found.setdefault(round, []).append((client, change))
     return [(round, sorted(fallen, key=itemgetter(1))) for round, fallen in found.items()]
 
@@ -97,9 +95,8 @@ def best_round(values: Array) -> tuple[float, int]:
 
 
 def change_over(values: Array, rounds: int) -> tuple[float, int]:
-    """The last of values [n] less the one so many rounds before, and their distance in rounds.
-
-    Where that round has no value, the nearest earlier one counts, or else the first. (NaN, 0) without two values.
+    """The last of values [n] less the one so many rounds before, or the nearest earlier known one, or the first; and
+    their distance in rounds. (NaN, 0) without two values.
     """
     known = np.flatnonzero(np.isfinite(values))
     if len(known) < 2 or known[-1] != len(values) - 1:
@@ -159,8 +156,9 @@ class Incidents:
 
 def incidents(records: Sequence[Record], client: int) -> Incidents:
     """What happened to a client in these rounds."""
-    return Incidents(
-        diverged=tuple(record["round"] for record in records if client in record.get("diverged", ())),
-        dropped=tuple(record["round"] for record in records if client in record.get("dropped", ())),
-        absent=tuple(record["round"] for record in records if client not in record["participants"]),
-    )
+    found = {
+        "diverged": [record["round"] for record in records if client in record.get("diverged", ())],
+        "dropped": [record["round"] for record in records if client in record.get("dropped", ())],
+        "absent": [record["round"] for record in records if client not in record["participants"]],
+    }
+    return Incidents(**{name: tuple(rounds) for name, rounds in found.items()})

@@ -38,11 +38,10 @@ def client_on_part(records: Sequence[Record], part: str, measure: str, client: i
 
 def _measured(record: Record, part: str, measure: str) -> Mapping[str, Any]:
     """Empty where a round has not measured it."""
-    measures: Mapping[str, Any] = record.get("evaluation", {}).get(part, {})
-    found: Mapping[str, Any] = (measures if measure in _OURS else measures.get("metrics", {})).get(
-        measure, {}
-    )
-    return found
+    found: Mapping[str, Any] = record.get("evaluation", {}).get(part, {})
+    if measure not in _OURS:
+        found = found.get("metrics", {})
+    return found.get(measure, {})  # type: ignore[no-any-return]
 
 
 Values = Callable[[SessionData], Array]
@@ -74,9 +73,8 @@ def is_share(measure: str) -> bool:
 
 
 def measured(run: SessionData, measure: str) -> Array:
-    """[n] a measure after each round, NaN where it was not measured; accuracies are 0…1.
-
-    A name that is none of MEASURES is that of the user's own metric on the test part.
+    """[n] a measure after each round, accuracies 0…1; NaN where it was not measured. A name that is none of MEASURES is
+    that of the user's own metric on the test part.
     """
     if measure in _SCALARS:
         return run.totals[_SCALARS[measure].column]
@@ -92,8 +90,8 @@ def accuracy_of(run: SessionData, client: int) -> Array:
 
 
 def after_fork(values: Values, drawn: Collection[object]) -> Values:
-    """`values` from the fork point on, of sessions forked from one whose id is among `drawn`: the rounds before it are
-    that one's.
+    """`values` without the rounds before the fork of sessions forked from one whose id is among `drawn`: they are that
+    one's.
     """
 
     def own(run: SessionData) -> Array:

@@ -12,8 +12,7 @@ from simulator.base.nested import ALTERNATIVES, Raw, flattened, toml_value, with
 from simulator.config.user_files import GROUP, METRICS, SELECTION, Files
 from simulator.sessions.reader import CheckedReader, parent_folder
 
-_BARE = "quickstart"
-"""What `run` runs where neither a preset nor a file is named."""
+_BARE = "quickstart"  # what `run` runs where neither a preset nor a file is named
 _NOT_SET = ("preset", "profile", "seed", "method.name", "runtime.device", "runtime.workers")
 _PARTITION = ("data.partition", "data.indices")
 
@@ -80,18 +79,15 @@ def _split(history: Sequence[Entry], round: int, config: Raw) -> tuple[Entry | N
 
 
 def _run(config: Raw, name: str, files: Files) -> str:
-    profile = config.get("profile")
-    preset = str(config.get("preset") or _BARE)
-    chosen = ["--preset", preset] if preset in presets.names() and preset != _BARE else []
-    base = presets.load(
-        preset if chosen else _BARE, profile or presets.PAPER if chosen else presets.PAPER
-    ).config
-    chosen += ["--profile", str(profile)] if chosen and profile else []
+    profile, preset = config.get("profile"), str(config.get("preset") or _BARE)
+    chosen, base = list[str](), presets.load(_BARE, presets.PAPER).config
+    if preset in presets.names() and preset != _BARE:
+        chosen = ["--preset", preset, *(["--profile", str(profile)] if profile else [])]
+        base = presets.load(preset, profile or presets.PAPER).config
     own, said = _own_words(config, files)
     plugins = Files(files.plugins).options()
-    return shlex.join(
-        ["htfl-sim", "run", "--session", name, *plugins, *chosen, *own, *_changes(base, config, said)]
-    )
+    changes = _changes(base, config, said)
+    return shlex.join(["htfl-sim", "run", "--session", name, *plugins, *chosen, *own, *changes])
 
 
 def _own_words(config: Raw, files: Files) -> tuple[list[str], list[str]]:

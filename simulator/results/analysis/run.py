@@ -56,7 +56,7 @@ class Pulse:
             self._at -= max(ago, 0.0)
 
     def silence(self) -> Silence | None:
-        """The silence of the owner; None if it is not longer than usual, or there is no note."""
+        """None if it is not longer than usual, or there is no note."""
         quiet = time.monotonic() - self._at
         return Silence(int(quiet), self._exact) if self._beat is not None and quiet > STILL_SECONDS else None
 
@@ -119,12 +119,10 @@ class SessionData:
 
     @property
     def curves(self) -> Curves:
-        """The same as arrays."""
         return self.ledger.curves
 
     @property
     def totals(self) -> Totals:
-        """What a round has one number of."""
         return self.ledger.totals
 
     @property
@@ -194,9 +192,8 @@ class Samples:
 
 
 def tested(run: SessionData, round: int) -> NDArray[np.int64] | None:
-    """[N] the test samples behind each client's accuracy after a round.
-
-    None where the session does not say, or where the timeline has changed the data of clients by then.
+    """[N] the test samples behind each client's accuracy after a round. None: the session does not say, or the timeline
+    has changed the data of clients by then.
     """
     samples = Samples.of(run)
     changed = any(record["timeline"]["data"] for record in run.records[:round] if "timeline" in record)

@@ -36,10 +36,8 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The dispatches that overlap some rounds.
-
-    rounds: the first and the last one. begins, ends: their simulated seconds. marks: the end of each round. clients:
-    those that are shown, ascending, of `at_work` that worked. dispatches: theirs, in the order of time.
+    """The dispatches that overlap some rounds, the first and last of `rounds`. begins, ends: in seconds. marks: the
+    end of each round. clients: those shown, ascending, of `at_work` that worked. dispatches: theirs, by time.
     """
 
     rounds: tuple[int, int]
@@ -61,10 +59,9 @@ class Timeline:
 def timeline(
     records: Sequence[Record], rounds: int | str | tuple[int, int] | None = None, most: int = MOST
 ) -> Timeline:
-    """The timeline of so many last rounds (`5`), or of a range (`"10-20"`).
+    """The timeline of so many last rounds (`5`), or of a range (`"10-20"`), with up to `most` clients, evenly spaced.
 
-    Of many clients, it has up to `most`, evenly spaced. Raises ConfigError without a clock, and for rounds that are
-    none.
+    Raises ConfigError without a clock, and for rounds that are none.
     """
     first, last = window(rounds, len(records))
     times = [(record["round"], record["time"]) for record in records[first - 1 :] if "time" in record]
@@ -78,8 +75,8 @@ def timeline(
     flights = [flight for _, time in times for flight in time["flights"] if flight["begins"] < ends]
     workers = sorted({flight["client"] for flight in flights})
     clients = tuple(spaced(workers, most))
-    marks = tuple((round, time["ends"]) for round, time in shown)
-    drawn = [_dispatch(flight) for flight in flights if flight["client"] in set(clients)]
+    marks, chosen = tuple((round, time["ends"]) for round, time in shown), set(clients)
+    drawn = [_dispatch(flight) for flight in flights if flight["client"] in chosen]
     ordered = tuple(sorted(drawn, key=lambda each: (each.arrives, each.client)))
     return Timeline((first, last), begins, ends, marks, clients, len(workers), ordered)
 
@@ -119,8 +116,7 @@ def _dispatch(flight: FlightRecord) -> Dispatch:
         seconds = (
             flight.get("wait", 0.0) if phase == "wait" else flight[phase]
         )  # earlier versions wrote no wait
-        if phase == "wait":
-            at = flight["arrives"]
+        at = flight["arrives"] if phase == "wait" else at
         if seconds > 0 and (phase, flight["fate"]) != ("wait", "lost"):
             parts.append((phase, at, at + seconds))
         at += seconds

@@ -97,9 +97,8 @@ POLL_SECONDS = 0.5
 
 
 def send(folder: Path, sink: Sink, follow: bool = False) -> int:
-    """Hand every finished round to the sink, in order; how many there were.
-
-    With `follow` the session is watched as long as a process runs it. Raises SessionUnreadable or DiskError.
+    """Hand every finished round to the sink, in order; how many there were. With `follow`, as long as a process runs
+    the session. Raises SessionUnreadable or DiskError.
     """
     feed = Feed(folder)
     feed.refresh()
@@ -156,9 +155,8 @@ BATCH = 1000
 
 
 class TensorBoard(Sink):
-    """A log directory with one event file; the step is the round, the time that of its end.
-
-    Scalars have double precision, so that they read back as the ledger has them.
+    """A log directory with one event file; the step is the round, the time that of its end. Scalars have double
+    precision, so they read back as the ledger has them.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -180,10 +178,8 @@ class TensorBoard(Sink):
 
     def begin(self, run: SessionData) -> None:
         if run.config:
-            lines = as_toml(run.config).splitlines()
-            settings = "\n".join(f"    {line}" for line in lines).encode(
-                errors="backslashreplace"
-            )  # verbatim
+            lines = "\n".join(f"    {line}" for line in as_toml(run.config).splitlines())  # verbatim
+            settings = lines.encode(errors="backslashreplace")
             self._add("settings", "text", np.array([settings], dtype=object), 0, time.time())
 
     def add(self, records: Sequence[Record], run: SessionData) -> None:
@@ -205,10 +201,7 @@ class TensorBoard(Sink):
 
 
 class Wandb(Sink):
-    """A run named like the session, with its settings as config and the round as step.
-
-    $WANDB_MODE=offline keeps it on this machine.
-    """
+    """A run named like the session, with its settings as config and the round as step."""
 
     def __init__(self, project: str, folder: Path | None) -> None:
         """Raises ConfigError where wandb is not installed."""
@@ -231,9 +224,8 @@ class Wandb(Sink):
 
 
 class Mlflow(Sink):
-    """A run named like the session, with its settings as parameters and the round as step.
-
-    Its tracking store is $MLFLOW_TRACKING_URI, or a folder that is named.
+    """A run named like the session, with its settings as parameters and the round as step. Its tracking store is
+    $MLFLOW_TRACKING_URI, or a folder that is named.
     """
 
     def __init__(self, experiment: str, folder: Path | None) -> None:
@@ -285,10 +277,10 @@ PROJECT = "htfl-sim"
 
 
 def sink(target: str, session: str, out: Path | None, what: str = "rounds", project: str = PROJECT) -> Sink:
-    """Where a session's rounds go: `out` is a file (csv) or a folder; each has a default of its own.
+    """Where a session's rounds go: `out` is a file (csv) or a folder; each has a default of its own. `what` is a table
+    for csv; `project` is W&B's project or MLflow's experiment.
 
-    `what` is a table for csv; `project` is W&B's project or MLflow's experiment. Raises ConfigError for an unknown
-    target, and where its library is not installed.
+    Raises ConfigError for an unknown target, and where its library is not installed.
     """
     match target:
         case "csv":

@@ -24,6 +24,7 @@ from simulator.methods import registry
 from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client, cka_matrices
 from simulator.metrics.cka_matrices import drawn
+from simulator.models.federation import ClientInfo, Federation
 from simulator.results.inspection.client_samples import Embedding
 from simulator.runners import Job
 from simulator.runners.evaluation import answering
@@ -119,12 +120,10 @@ def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None,
     built = build(config, data_dir, runs=False)
     check_data(session, config, built.data)
     context = TrainingContext(built.federation, built.data, FlopCache()).at(manifest.round)
-    local = compared == "local"
-    tensors = (
-        _local(session, manifest, built, raw["federation"].get("pretrained", False))
-        if local
-        else _aggregated(session, manifest, built, context)
-    )
+    if compared == "local":
+        tensors = _local(session, manifest, built, raw["federation"].get("pretrained", False))
+    else:
+        tensors = _aggregated(session, manifest, built, context)
     return Opened(session, manifest.round, config, built, context, compared, tensors)
 
 
@@ -150,6 +149,16 @@ def _config(
     return read_config(session, with_method(raw, "standalone") if compared == "local" else raw)
 
 
+def expected_specs(federation: Federation, info: ClientInfo) -> object:
+    """The specs of the tensors that a client's model has."""
+    return specs(named("model", of_module(federation.architecture_of(info))))
+
+
+def not_its_model(folder: Path, round: int, info: ClientInfo) -> SessionUnreadable:
+    """The error of a client whose tensors are those of another model."""
+    return SessionUnreadable(f"{folder}, round {round}: the model of {info} is not a {info.architecture}.")
+
+
 def _local(
     session: CheckedReader, manifest: Manifest, built: Built, pretrained: str | bool
 ) -> Callable[[int], Tensors]:
@@ -170,11 +179,8 @@ def _local(
             found = initial_model(drawn, client, seed)
         else:
             found = named("model", part(session.load(manifest.round, name_of(client)), "model"))
-        expected = named("model", of_module(federation.architecture_of(info)))
-        if specs(found) != specs(expected):
-            raise SessionUnreadable(
-                f"{session.folder}, round {manifest.round}: the model of {info} is not a {info.architecture}."
-            )
+        if specs(found) != expected_specs(federation, info):
+            raise not_its_model(session.folder, manifest.round, info)
         return {name: tensor.to(federation.device) for name, tensor in found.items()}
 
     return tensors
@@ -207,9 +213,8 @@ def representations(
 ) -> Embedding:
     """What the head of each client's own model reads of its first test samples, after a kept round (None: the newest).
 
-    If the server guides logits, it is what the head answers. Of very many clients some are looked at, drawn from those
-    that have been trained (`similarity.drawn`). Raises like `cka`, and ConfigError where the clients'
-    features differ in width.
+    If the server guides logits, it is what the head answers. Of very many clients some are drawn, of those that have
+    been trained. Raises like `cka`, and ConfigError where the clients' features differ in width.
     """
     found = opened(folder, data_dir, round, "local", {})
     federation, data = found.built.federation, found.built.data
@@ -231,7 +236,10 @@ def representations(
         info = federation.clients[client]
         local = LocalClient(found.context, info, 0, found.tensors(info.id))
         x, y = data.batch(data.clients[info.id].test[:images])
-        features.append(_shown(local, x, logits))
+        local.nets.eval()
+        with torch.no_grad():
+            shown = local.nets.model(x) if logits else local.nets.model.features(x)
+        features.append(shown.flatten(1).float().cpu())
         labels.append(y.cpu())
         clients.append(torch.full((len(y),), info.id))
     anchors, anchor_labels, kind = _anchors(server, federation.num_classes if logits else widths.pop())
@@ -245,13 +253,6 @@ def representations(
         anchor_labels.numpy(),
         _AMONG_LOGITS.format(kind) if logits else kind,
     )
-
-
-@torch.no_grad()
-def _shown(local: LocalClient, x: Tensor, logits: bool) -> Tensor:
-    local.nets.eval()
-    model = local.nets.model
-    return (model(x) if logits else model.features(x)).flatten(1).float().cpu()
 
 
 def _guides_logits(server: Mapping[str, Tensor], method: str, widths: Collection[int], classes: int) -> bool:

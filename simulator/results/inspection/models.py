@@ -8,11 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from checkpoints import SessionUnreadable
-from simulator.base.errors import ConfigError
-from simulator.base.tensors import Tensors, named, of_module, part
+from simulator.base.tensors import Tensors, named, part
 from simulator.data.federated import FederatedData
-from simulator.engine.builder import Built, rebuild
+from simulator.engine.builder import rebuild
 from simulator.engine.progress import Observer, unobserved
 from simulator.methods import Method
 from simulator.methods.hooks import Hooks
@@ -20,7 +18,8 @@ from simulator.metrics import by_client
 from simulator.models import Network
 from simulator.models.federation import ClientInfo, Federation
 from simulator.results.analysis.classes import Confusion, class_counts
-from simulator.results.inspection.partition import data_of_session
+from simulator.results.inspection.checkpoint import expected_specs, not_its_model
+from simulator.results.inspection.partition import check_clients, data_of_session
 from simulator.runners import Job
 from simulator.runners.evaluation import answering
 from simulator.sessions import states
@@ -127,9 +126,7 @@ def of_clients(
     source = Source.read(folder, round, {"device": device, "workers": workers}, data_dir)
     number = len(source.built.federation.clients)
     wanted = range(number) if clients is None else clients
-    for client in wanted:
-        if not 0 <= client < number:
-            raise ConfigError(f"{folder} has no client {client}; it has clients 0 to {number - 1}.")
+    check_clients(folder, wanted, number)
     state, replayed = source.state_after(round, allow_inexact, observe)
     config = source.config_after(round)
     built = rebuild(source.built, config, source.begun_after(round), runs=False)
@@ -146,20 +143,28 @@ def of_clients(
     aggregated = (config.evaluation.model or built.method.answers) == "aggregated"
     known = by_client.standing(source.records[:round])
     recorded = known["accuracy"]["per_client"] if known else {}
-    try:
-        shown = tuple(
-            _answering(
-                source.session,
-                built,
-                round,
-                client,
-                tensors,
-                server if aggregated else None,
-                recorded.get(client),
-                config.evaluation.batch_size,
-            )
-            for client in wanted
+    server_model = server if aggregated else None
+
+    def answering_model(client: int) -> ClientModel:
+        # Clients and data as they are in the round: a timeline may have changed them.
+        data, federation = built.data.at(round), built.federation.at(round)
+        info, hooks, own = (
+            federation.clients[client],
+            Hooks(built.method, built.federation).at(round),
+            tensors(client),
         )
+        if specs(named("model", part(own, "model"))) != expected_specs(federation, info):
+            raise not_its_model(source.session.folder, round, info)
+        payload = None if server_model is None else hooks.downlink(round + 1, server_model, info)
+        context = TrainingContext(federation, data, FlopCache())
+        local = answering(hooks, context, info, round + (payload is not None), Job(own, payload))
+        batch, accuracy = config.evaluation.batch_size, recorded.get(client)
+        return ClientModel(
+            round, info, local.nets.model, local.state, accuracy, data, federation, local, hooks, batch
+        )
+
+    try:
+        shown = tuple(map(answering_model, wanted))
     finally:
         built.engine.close()
     return Models(shown, round, replayed)
@@ -180,36 +185,9 @@ def confusion(folder: Path, data_dir: Path, client: int, round: int | None = Non
 def samples(folder: Path, data_dir: Path, client: int, of: Part = "test") -> tuple[Tensor, Tensor]:
     """A client's samples as its model takes them, and their labels, on the CPU; raises like `data_of_session`."""
     data = data_of_session(folder, data_dir)
-    if not 0 <= client < len(data.clients):
-        raise ConfigError(f"{folder} has no client {client}; it has clients 0 to {len(data.clients) - 1}.")
+    check_clients(folder, [client], len(data.clients))
     return _samples(data, client, of)
 
 
 def _samples(data: FederatedData, client: int, of: Part) -> tuple[Tensor, Tensor]:
     return data.batch(getattr(data.clients[client], of))
-
-
-def _answering(
-    session: CheckedReader,
-    built: Built,
-    round: int,
-    client: int,
-    tensors_of: Callable[[int], Tensors],
-    server: Tensors | None,
-    recorded: float | None,
-    batch_size: int,
-) -> ClientModel:
-    # Clients and data as they are in the round: a timeline may have changed them.
-    data, federation = built.data.at(round), built.federation.at(round)
-    info, hooks = federation.clients[client], Hooks(built.method, built.federation).at(round)
-    tensors = tensors_of(client)
-    expected = specs(named("model", of_module(federation.architecture_of(info))))
-    if specs(named("model", part(tensors, "model"))) != expected:
-        raise SessionUnreadable(
-            f"{session.folder}, round {round}: the model of {info} is not a {info.architecture}."
-        )
-    payload = None if server is None else hooks.downlink(round + 1, server, info)
-    context = TrainingContext(federation, data, FlopCache())
-    local = answering(hooks, context, info, round + (payload is not None), Job(tensors, payload))
-    network, state = local.nets.model, local.state
-    return ClientModel(round, info, network, state, recorded, data, federation, local, hooks, batch_size)

@@ -1,6 +1,6 @@
 """Who holds what, counted from the data: the samples of every class of each client, and samples to look at."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,13 +47,11 @@ class Partition:
 
     @classmethod
     def of(cls, data: FederatedData) -> "Partition":
-        counts = {
-            part: [
-                torch.bincount(data.labels_of(client.part(part)), minlength=data.num_classes).tolist()
-                for client in data.clients
-            ]
-            for part in ("train", "eval", "test")
-        }
+        def counted(part: str) -> list[list[int]]:
+            labels = (data.labels_of(client.part(part)) for client in data.clients)
+            return [torch.bincount(each, minlength=data.num_classes).tolist() for each in labels]
+
+        counts = {part: counted(part) for part in ("train", "eval", "test")}
         return cls(data.classes, counts)
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -91,12 +89,15 @@ def samples_of_session(
 ) -> tuple[ClientSamples, ...]:
     """Samples of clients (None: of all) before round 1; raises like `data_of_session`, and ConfigError."""
     data = data_of_session(folder, data_dir)
-    for client in clients or ():
-        if not 0 <= client < len(data.clients):
-            raise ConfigError(
-                f"{folder} has no client {client}. Its clients are 0 to {len(data.clients) - 1}."
-            )
+    check_clients(folder, clients or (), len(data.clients))
     return samples_of_data(data, range(len(data.clients)) if clients is None else clients)
+
+
+def check_clients(folder: Path, clients: Iterable[int], number: int) -> None:
+    """Raise ConfigError for a client that a session of so many does not have."""
+    for client in clients:
+        if not 0 <= client < number:
+            raise ConfigError(f"{folder} has no client {client}; it has clients 0 to {number - 1}.")
 
 
 def samples_of_data(data: FederatedData, clients: Sequence[int]) -> tuple[ClientSamples, ...]:
@@ -119,12 +120,9 @@ def samples_of_data(data: FederatedData, clients: Sequence[int]) -> tuple[Client
         if places and len(places[client]):
             mean = numbers[places[client]].astype(np.float64).mean(0)
             apart = np.divide(mean - overall, deviation, out=np.zeros_like(mean), where=deviation > 0)
-            every_one = zip(
-                _named(data, len(mean)), *(each.tolist() for each in (mean, overall, apart)), strict=True
-            )
-            features = tuple(
-                sorted((FeatureMean(*each) for each in every_one), key=lambda one: -abs(one.difference))
-            )
+            columns = (each.tolist() for each in (mean, overall, apart))
+            means = [FeatureMean(*each) for each in zip(_named(data, len(mean)), *columns, strict=True)]
+            features = tuple(sorted(means, key=lambda one: -abs(one.difference)))
         ranked = tuple(sorted(classes, key=lambda each: -each.count))
         found.append(ClientSamples(client, kind, ranked, channels, features))
     return tuple(found)

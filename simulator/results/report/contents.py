@@ -144,12 +144,7 @@ def _kinds(
         when = f"Who receives, trains, sends, and waits in the last rounds of {first}, in simulated time."
         yield "timeline", (), when, lambda: timeline(run)
     held = f"Training images of each class that each client of {first} holds."
-    yield "partition", (), held, lambda: _partition(run.folder, data_dir)
-
-
-def _partition(folder: Path, data_dir: Path) -> Figure:
-    found = of_session(folder, data_dir)
-    return partition(found)
+    yield "partition", (), held, lambda: partition(of_session(run.folder, data_dir))
 
 
 def _numeric(values: Sequence[Any]) -> bool:
@@ -157,6 +152,7 @@ def _numeric(values: Sequence[Any]) -> bool:
     return len(known) > 1 and all(isinstance(value, int | float) for value in known)
 
 
+STATES = ("session", "method", "dataset", "seed", "state", "rounds")
 ROUTINE = ("checkpoint",)
 EVENTS = 200
 """The newest of a session that are told; its events.jsonl has them all."""
@@ -187,17 +183,13 @@ def gather(
     """
     shown, apart = table.columns(), differences(runs)
     days = sorted(str(event.get("at", ""))[:10] for run in runs for event in run.events if event.get("at"))
-    states = [
-        (
-            run.name,
-            " → ".join(name for _, name in run.methods),
-            spelled(run.config.get("data", {}).get("dataset")),
-            seed_words(*seeds_of(run.config)),
-            run.state,
-            f"{run.round} of {run.rounds}",
+    states = []
+    for run in runs:
+        methods, data = " → ".join(name for _, name in run.methods), run.config.get("data", {}).get("dataset")
+        rounds = f"{run.round} of {run.rounds}"
+        states.append(
+            (run.name, methods, spelled(data), seed_words(*seeds_of(run.config)), run.state, rounds)
         )
-        for run in runs
-    ]
     environments: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in runs:
         known = flattened(run.document.get("environment", {}))
@@ -214,11 +206,7 @@ def gather(
             [column.numeric for column in shown],
         ),
         "pictures": pictures,
-        "states": Grid(
-            ("session", "method", "dataset", "seed", "state", "rounds"),
-            states,
-            (False, False, False, True, False, True),
-        ),
+        "states": Grid(STATES, states, [name in ("seed", "rounds") for name in STATES]),
         "differing": Grid(
             ("setting", *(run.name for run in runs)),
             [(name, *map(spelled, values)) for name, values in apart],
@@ -279,9 +267,7 @@ def page(contents: Mapping[str, Any]) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string((here / "page.html.jinja").read_text(encoding="utf-8"))
-    drawn = [
-        (Markup(inline(picture.figure, number)), picture)
-        for number, picture in enumerate(contents["pictures"], 1)
-    ]
+    pictures = contents["pictures"]
+    drawn = [(Markup(inline(each.figure, number)), each) for number, each in enumerate(pictures, 1)]
     style = Markup((here / "style.css").read_text(encoding="utf-8"))
     return template.render(it=contents, figures=drawn, style=style)
