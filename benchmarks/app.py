@@ -93,14 +93,7 @@ def growing(rounds: int, more: int, clients: int = CLIENTS, cka_every: int = 10)
     runs = []
     for done in range(rounds - more + 1, rounds + 1):
         grower.extend(records[done - 1 : done])
-        runs.append(
-            SessionData(
-                Path("bench"),
-                config=config,
-                ledger=grower.ledger(),
-                state="running",
-            )
-        )
+        runs.append(SessionData(Path("bench"), config=config, ledger=grower.ledger(), state="running"))
     return runs
 
 

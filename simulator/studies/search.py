@@ -113,10 +113,7 @@ class Request:
             int(math.log(budget, self.halving) + 1e-9), int(math.log(self.rounds, self.halving) + 1e-9)
         )
         return [
-            (
-                math.ceil(budget / self.halving**step),
-                math.ceil(self.rounds / self.halving ** (steps - step)),
-            )
+            (math.ceil(budget / self.halving**step), math.ceil(self.rounds / self.halving ** (steps - step)))
             for step in range(steps + 1)
         ]
 

@@ -74,12 +74,7 @@ def write(
 
 
 def script(
-    folder: Path,
-    points: Sequence[Point],
-    launch: Launch,
-    array: str | None,
-    gpus: bool,
-    jobs: int = 1,
+    folder: Path, points: Sequence[Point], launch: Launch, array: str | None, gpus: bool, jobs: int = 1
 ) -> str:
     """The text of the script. array: its line for an array; None for a tuning study, with so many points at once."""
     study = shlex.quote(str(folder))

@@ -272,9 +272,7 @@ def test_the_loop_has_as_many_threads_as_asked(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.long
-def test_a_round_is_timed_by_workers_and_threads_the_default_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_round_is_timed_by_workers_and_threads_the_default_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     with federations.on_images(federations.generated()):
         found = plain.by_workers(federations.config(), rounds=1)

@@ -166,9 +166,7 @@ def build(project: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("zensical") is None, reason="needs the extra 'docs'")
-def test_the_site_has_every_page_with_what_is_made_and_asks_no_other_host(
-    tmp_path: Path,
-) -> None:
+def test_the_site_has_every_page_with_what_is_made_and_asks_no_other_host(tmp_path: Path) -> None:
     """Links too that were made from the code, which the builder does not check. A broken link fails the build."""
     shutil.copytree(DOCS, tmp_path / "docs")
     shutil.copy(ROOT / "zensical.toml", tmp_path)

@@ -70,10 +70,7 @@ def make_sessions(folder: Path) -> None:
 def make_files(folder: Path) -> None:
     """Images of a user's own, with domains and without, divisions of a data set of `noise`, and a generator."""
     for number, name in enumerate(("one.json", "other.json")):
-        clients = [
-            {"train": [number, 5 + number], "test": [20, 21]},
-            {"train": [1, 2], "test": [22, 23]},
-        ]
+        clients = [{"train": [number, 5 + number], "test": [20, 21]}, {"train": [1, 2], "test": [22, 23]}]
         (folder / name).write_text(json.dumps(clients), encoding="utf-8")
     rows = [f"{number % 50},{'a' if number % 3 else 'b'},{number % 2},{number % 4}" for number in range(120)]
     (folder / "my.csv").write_text("\n".join(["age,town,label,user", *rows]) + "\n", encoding="utf-8")

@@ -140,9 +140,7 @@ def test_of_a_stack_in_which_a_client_diverged_nobody_is_kept_when_the_round_is_
     assert federations.state_bits(again) == federations.state_bits(alone)
 
 
-def test_a_run_without_actors_waits_says_so_and_goes_on_with_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_without_actors_waits_says_so_and_goes_on_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are killed in round 2, and no other is started until the run says that it waits."""
     monkeypatch.setattr("simulator.runners.ray.runner.PATIENCE", 0.2)
     subject = Subject("fedlora")

@@ -140,9 +140,7 @@ def test_a_runner_that_an_actor_cannot_hold_is_refused_before_anything_is_comput
             federations.built(federations.config("standalone", federation=federation, runtime=holding(name)))
 
 
-def test_stacks_in_actors_have_the_bits_of_stacks_in_process_and_of_nothing_else(
-    tmp_path: Path,
-) -> None:
+def test_stacks_in_actors_have_the_bits_of_stacks_in_process_and_of_nothing_else(tmp_path: Path) -> None:
     """To a resume of one session, on four other ways of computing it."""
     with federations.on_images(federations.generated()):
         config = federations.config("fedavg", federation=EVERYBODY, runtime={"runner": "stacked"})
@@ -167,9 +165,7 @@ def test_settings_of_actors_that_are_never_read_are_said() -> None:
     assert unread(**holding("parallel", workers_per_actor=4)) == []
 
 
-def test_a_ray_that_is_started_here_has_a_client_for_each_core(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_ray_that_is_started_here_has_a_client_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of eight cores, with two to a client: an actor of three clients, or four of one; or as many as are asked for."""
     monkeypatch.setattr("simulator.runners.base.os.cpu_count", lambda: 8)
 
@@ -303,9 +299,7 @@ def test_data_that_only_this_process_has_are_refused() -> None:
         WorkerSetup.of(federations.context(made), Hooks(parts.method, parts.federation), RuntimeConfig())
 
 
-def test_without_ray_the_line_that_installs_it_is_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_ray_the_line_that_installs_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("workers", "cluster"):
         monkeypatch.delitem(sys.modules, f"{on_ray.__name__}.{name}", raising=False)
         monkeypatch.delattr(on_ray, name, raising=False)
@@ -353,9 +347,7 @@ def test_nothing_loads_ray_unless_a_run_asks_for_it() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_only_where_no_actor_was_left_a_new_one_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_where_no_actor_was_left_a_new_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, said = iter([0.0, 1.0, 7.0, 8.0, 9.0]), list[str]()
     monkeypatch.setattr("simulator.runners.ray.runner.time.monotonic", lambda: next(clock))
     lonely = _Lonely(said.append)

@@ -233,8 +233,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name == "fedavg" else pytest.mark.slow) for name in STACKED],
+    "name", [pytest.param(name, marks=() if name == "fedavg" else pytest.mark.slow) for name in STACKED]
 )
 def test_bf16_is_stacked_too(name: str) -> None:
     """BatchNorm among it, whose maps are bfloat16 and whose statistics are not."""

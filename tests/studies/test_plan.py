@@ -113,9 +113,7 @@ def test_points_that_an_older_program_listed_keep_its_rules(tmp_path: Path) -> N
     assert {point.config["data"]["statistics"] for point in plan(tmp_path / "t").points} == {"all"}
 
 
-def test_a_tuning_study_of_before_keeps_its_rules_for_its_next_points(
-    tmp_path: Path,
-) -> None:
+def test_a_tuning_study_of_before_keeps_its_rules_for_its_next_points(tmp_path: Path) -> None:
     request = Request(older_config(STUDY, tmp_path), ("standalone",), rounds=1)
     with checkpoints.Group.open(tmp_path / "t", documents(STUDY, [])) as group:
         group.write({checkpoints.TUNING: text_of(asdict(request))})

@@ -133,9 +133,7 @@ def task(folder: Path, number: int) -> subprocess.Popen[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_tasks_killed_or_at_their_limit_end_as_runs_left_alone_once_submitted(
-    tmp_path: Path,
-) -> None:
+def test_tasks_killed_or_at_their_limit_end_as_runs_left_alone_once_submitted(tmp_path: Path) -> None:
     """Side by side: one is killed with SIGKILL, the other is sent SIGTERM as before its time limit."""
     config = configuration(tmp_path, "standalone", 60)
     finish(tmp_path, "sweep", "t", "--config", config, "--over", "method=standalone,fedgh", "--on", "slurm")
@@ -221,10 +219,7 @@ def test_the_job_of_a_tuning_study_ends_with_its_table(tmp_path: Path) -> None:
 # The script in docs/slurm, for a single run.
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "slurm" / "htfl-sim.sbatch"
-STANDS_IN = {
-    "srun": '#!/bin/sh\nexec "$@"\n',
-    "scontrol": '#!/bin/sh\necho "$@" >> "$REQUEUED"\n',
-}
+STANDS_IN = {"srun": '#!/bin/sh\nexec "$@"\n', "scontrol": '#!/bin/sh\necho "$@" >> "$REQUEUED"\n'}
 
 
 @pytest.fixture

@@ -50,9 +50,7 @@ def test_a_point_is_named_by_its_values() -> None:
 def test_a_point_is_configured_as_a_run_with_the_same_options_would_be() -> None:
     """`run --preset fedlora_htm5 --method fedgh --seed 1 --rounds 2 --set training.lr=0.5`, by hand."""
     study = StudySpec(
-        "fedlora_htm5",
-        config={"rounds": 2},
-        over={"method": ("fedgh",), "seed": (1,), "training.lr": (0.5,)},
+        "fedlora_htm5", config={"rounds": 2}, over={"method": ("fedgh",), "seed": (1,), "training.lr": (0.5,)}
     )
     raw = with_method(presets.load("fedlora_htm5").config | {"preset": "fedlora_htm5"}, "fedgh")
     wanted = Config.read(merged(raw, {"rounds": 2, "seed": 1, "training": {"lr": 0.5}}))

@@ -144,15 +144,7 @@ def test_the_settings_of_the_figures_are_those_that_the_papers_name() -> None:
 
 
 def test_reading_and_running_studies_loads_no_torch() -> None:
-    needed = (
-        "sweep",
-        "executor",
-        "slurm",
-        "ray_node",
-        "board",
-        "study",
-        "folder",
-    )
+    needed = ("sweep", "executor", "slurm", "ray_node", "board", "study", "folder")
     script = f"""
 import importlib, sys
 for name in {[f"simulator.studies.{each}" for each in needed]} + ["tui.cli.sweep", "tui.cli.progress"]:

@@ -60,10 +60,7 @@ def connect(address: str, needs: Needs | None = None, actors: int = 1, in_transi
         if needs is not None:
             gpus = min(math.ceil(needs.gpus * actors), torch.cuda.device_count())
             given |= {"num_cpus": needs.cpus * actors, "num_gpus": gpus}
-        given |= {
-            "object_store_memory": min(max(STORE, in_transit), room),
-            "include_dashboard": False,
-        }
+        given |= {"object_store_memory": min(max(STORE, in_transit), room), "include_dashboard": False}
     try:
         _refuse_where_nobody_answers(address)
         _show_token(address)
