@@ -19,11 +19,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,9 +52,9 @@ Numbers = NDArray[np.int64]
 
 
 def write_plays(file: Path, folder: Path) -> None:
-    """Write an .npz of texts: 40 words in a row that roles of one play say. The class is the play.
+    """Write an .npz of texts: 40 words in a row that roles of one play say, of the data set `shakespeare` in a folder.
 
-    Words that are not among the 2,000 most frequent ones are token 1. There is no padding, so token 0 is unused.
+    The class is the play. Words that are not among the 2,000 most frequent ones are token 1. Token 0 is unused.
     """
     samples = datasets.get("shakespeare").load(folder)
     assert isinstance(samples, ArraySet)
@@ -68,10 +68,9 @@ def write_plays(file: Path, folder: Path) -> None:
 
 
 def numbered(texts: Sequence[Sequence[str]], length: int, vocabulary: int) -> tuple[Numbers, Numbers]:
-    """Windows of so many words as tokens [n, length], and the number of each one's text [n].
+    """Windows of so many words as tokens [n, length], and the number of each one's text [n]. A remainder is left out.
 
     The most frequent words have the tokens 2, 3, …, words of equal frequency by the alphabet. All others are token 1.
-    A remainder at the end of a text is left out.
     """
     counts = Counter(word for text in texts for word in text)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))[:vocabulary]
@@ -99,10 +98,10 @@ def write_waves(file: Path, samples: int = 3_000) -> None:
 
 
 def write_clients(folder: Path, data: FederatedData, seed: int) -> None:
-    """Write every client's samples as HtFLlib reads them: train/K.npz and test/K.npz in a folder.
+    """Write every client's samples as HtFLlib reads them, in a random order: train/K.npz and test/K.npz in a folder.
 
-    HtFLlib does not shuffle, so they are written in a random order. Samples are normalized as ours are. A text is a
-    list of tokens with its length. A signal [channels, time] becomes an image of height 1. An image stays as it is.
+    Samples are normalized as ours are. A text is a list of tokens with its length. A signal [channels, time] becomes
+    an image of height 1. An image stays as it is.
     """
     for part in ("train", "test"):
         (folder / part).mkdir(parents=True)
@@ -124,96 +123,64 @@ _SECONDS = re.compile(r"^-{25,}(?: time cost -{25,})? (\d\S*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Setting:
-    """A set of samples with a group of models, in the words of both libraries."""
+    """A set of samples with a group of models, in the words of both libraries.
+
+    write: writes the samples; None: `data` names a data set. given: what HtFLlib gets from outside in all runs, and
+    changes: in the second ones. threads: None: one per core, as both libraries do by themselves. more: further
+    arguments of HtFLlib's script, for which a name with "News" is a set of texts.
+    """
 
     name: str
-    """In HtFLlib, a name with "News" is a set of texts."""
     group: str
     family: str
     clients: int
     classes: int
     lr: float
     data: Mapping[str, Any]
-    changes: tuple[str, ...]
-    """What is changed from outside in the second runs of HtFLlib."""
+    changes: tuple[str, ...] = ("batches", "weights")
     write: Callable[[Path], None] | None = None
-    """Writes the samples. None: `data` names a data set."""
     given: tuple[str, ...] = ()
-    """What HtFLlib gets from outside in all runs."""
     methods: tuple[str, ...] = ("standalone", "lg_fedavg", "fedproto")
     batch_size: int = 10
     threads: int | None = 1
-    """None: one per core, as both libraries do by themselves."""
     more: tuple[str, ...] = ()
-    """Further arguments of HtFLlib's script."""
 
 
 _DIRICHLET = {"limit": 1_200, "partition": "dirichlet", "alpha": 5.0, "cap": False, "min_samples": 60}
 SETTINGS = {
     "texts": Setting(
-        name="PlaysNews",
-        group="htfe_txt2",
-        family="HtFE-txt-2",
-        clients=8,
-        classes=len(PLAYS),
-        lr=0.2,
-        data=_DIRICHLET,
+        "PlaysNews", "htfe_txt2", "HtFE-txt-2", 8, len(PLAYS), 0.2, _DIRICHLET, CHANGES,
         write=lambda file: write_plays(file, simulator.data_folder(None)),
-        changes=CHANGES,
         more=("-vs", str(VOCABULARY + 2), "-ml", str(WORDS)),
     ),
     "signals": Setting(
-        name="Waves",
-        group="htfe_sen8",
-        family="HtFE-sen-8",
-        clients=8,
-        classes=ACTIVITIES,
-        lr=0.1,
-        data=_DIRICHLET,
-        write=write_waves,
-        changes=("batches", "weights"),
+        "Waves", "htfe_sen8", "HtFE-sen-8", 8, ACTIVITIES, 0.1, _DIRICHLET, write=write_waves
     ),
     "images": Setting(
-        name="FashionMNIST",
-        group="htm5",
-        family="HtFE-img-5",
-        clients=10,
-        classes=10,
-        lr=0.01,
-        data={"dataset": "fashion_mnist", "partition": "pathological", "classes_per_client": 2},
-        changes=("batches", "weights"),
-        given=("htm5",),
-        methods=("standalone", "fedmrl"),
-        batch_size=64,
-        threads=None,
-        more=("-fd", "500"),
+        "FashionMNIST", "htm5", "HtFE-img-5", 10, 10, 0.01,
+        {"dataset": "fashion_mnist", "partition": "pathological", "classes_per_client": 2},
+        given=("htm5",), methods=("standalone", "fedmrl"), batch_size=64, threads=None, more=("-fd", "500"),
     ),
-}
+}  # fmt: skip
 METHODS: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     "standalone": ({}, "Local", ()),
     "lg_fedavg": ({"evaluation": {"model": "aggregated"}}, "LG-FedAvg", ()),
     "fedproto": (
-        {"method": {"lam": 1.0, "weighting": "plain", "collect": "all_epochs"}},
-        "FedProto",
-        ("-lam", "1"),
+        {"method": {"lam": 1.0, "weighting": "plain", "collect": "all_epochs"}}, "FedProto", ("-lam", "1"),
     ),
     "fedmrl": (
-        {"method": {"d_1": 128, "small": "cnn5"}, "evaluation": {"model": "aggregated"}},
-        "FedMRL",
-        ("-sfd", "128"),
+        {"method": {"d_1": 128, "small": "cnn5"}, "evaluation": {"model": "aggregated"}}, "FedMRL", ("-sfd", "128"),
     ),
-}
+}  # fmt: skip
 """For each method: our settings, HtFLlib's name, and its further arguments."""
 
 
-@dataclass(frozen=True)
-class Course:
-    """Accuracy after each round, and the median of the seconds of all rounds but the first."""
+class Course(NamedTuple):
+    """Accuracy after each round, and the median of the seconds, and processor seconds, of all rounds but the first."""
 
     accuracy: tuple[float, ...]
     seconds: float
     processor: float
-    """Processor seconds."""
 
 
 def config(setting: Setting, method: str, file: Path, seed: int, rounds: int) -> Config:
@@ -233,20 +200,13 @@ def config(setting: Setting, method: str, file: Path, seed: int, rounds: int) ->
 
 
 def arguments(setting: Setting, method: str, rounds: int) -> list[str]:
+    """The same run for HtFLlib's script."""
     _, algorithm, more = METHODS[method]
     same = {
-        "-data": setting.name,
-        "-m": setting.family,
-        "-nc": setting.clients,
-        "-ncl": setting.classes,
-        "-lbs": setting.batch_size,
-        "-ls": 1,
-        "-lr": setting.lr,
-        "-gr": rounds,
-        "-jr": 1.0,
-        "-dev": "cpu",
+        "-data": setting.name, "-m": setting.family, "-nc": setting.clients, "-ncl": setting.classes,
+        "-lbs": setting.batch_size, "-ls": 1, "-lr": setting.lr, "-gr": rounds, "-jr": 1.0, "-dev": "cpu",
         "-algo": algorithm,
-    }
+    }  # fmt: skip
     return [*(word for pair in same.items() for word in map(str, pair)), *setting.more, *more]
 
 
@@ -275,24 +235,13 @@ def theirs(
 ) -> Course:
     """Run HtFLlib's script in the folder `work`/system. Raises ValueError with its last lines if it fails."""
     (work / "system").mkdir(exist_ok=True)
-    inside = Path(__file__).with_name("htfllib_inside.py")
+    inside, changed = Path(__file__).with_name("htfllib_inside.py"), ",".join(changes) or "none"
+    limits = {} if threads is None else dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
     done = subprocess.run(
-        [
-            sys.executable,
-            str(inside),
-            str(checkout.resolve()),
-            str(seed),
-            ",".join(changes) or "none",
-            *asked,
-        ],
-        cwd=work / "system",
-        env=os.environ
-        | ({} if threads is None else {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        [sys.executable, str(inside), str(checkout.resolve()), str(seed), changed, *asked],
+        cwd=work / "system", env=os.environ | limits, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         check=False,
-    )
+    )  # fmt: skip
     if done.returncode:
         raise ValueError("HtFLlib failed:\n" + "\n".join(done.stdout.splitlines()[-8:]))
     return course(done.stdout)
@@ -314,64 +263,50 @@ def course(printed: str) -> Course:
     return Course(tuple(accuracy[1:]), statistics.median(seconds[1:]), statistics.median(steps(clock)[1:]))
 
 
-@dataclass(frozen=True)
-class Difference:
-    """Accuracy here minus there: mean over seeds, with a confidence interval."""
+def difference(here: Sequence[float], there: Sequence[float], intervals: int) -> tuple[float, float]:
+    """Accuracy here minus there, paired by seed: the mean, and half of the width of Student's confidence interval.
 
-    mean: float
-    reach: float
-    """Half of the interval's width."""
-
-    @property
-    def is_real(self) -> bool:
-        """Whether the interval excludes zero."""
-        return abs(self.mean) > self.reach
-
-    def __str__(self) -> str:
-        mark = " *" if self.is_real else ""
-        return f"{100 * self.mean:+.1f} ± {100 * self.reach:.1f}{mark}"
-
-
-def difference(here: Sequence[float], there: Sequence[float], intervals: int) -> Difference:
-    """Paired by seed, by Student's t. `intervals` of a trajectory all hold at once with the confidence (Bonferroni)."""
+    `intervals` of a trajectory all hold at once with the confidence (Bonferroni).
+    """
     from scipy.special import stdtrit
 
     each = [ours - others for ours, others in zip(here, there, strict=True)]
     quantile = float(stdtrit(len(each) - 1, 1 - (1 - CONFIDENCE) / intervals / 2))
-    return Difference(statistics.fmean(each), quantile * statistics.stdev(each) / math.sqrt(len(each)))
+    return statistics.fmean(each), quantile * statistics.stdev(each) / math.sqrt(len(each))
 
 
-@dataclass
-class Compared:
-    """The courses of one method on one set, by seed."""
+def in_words(mean: float, reach: float) -> str:
+    """A difference in percent, marked if its interval excludes zero."""
+    return f"{100 * mean:+.1f} ± {100 * reach:.1f}" + " *" * (abs(mean) > reach)
 
-    ours: list[Course] = field(default_factory=list)
-    as_is: list[Course] = field(default_factory=list)
-    changed: list[Course] = field(default_factory=list)
 
-    def rows(self, rounds: Sequence[int]) -> list[tuple[str, ...]]:
-        """For each of these rounds: accuracies of ours, theirs, and theirs changed, with differences, in percent."""
-        found = []
-        for round in rounds:
-            ours, as_is, changed = (
-                [course.accuracy[round - 1] for course in courses]
-                for courses in (self.ours, self.as_is, self.changed)
-            )
-            cells = [str(round), spread(ours)]
-            for there in (as_is, changed):
-                cells += [spread(there), str(difference(ours, there, len(rounds)))]
-            found.append(tuple(cells))
-        return found
+Courses = tuple[Course, Course, Course]
+"""Ours, theirs as it is, and theirs changed, of one seed."""
 
-    def costs(self) -> tuple[str, ...]:
-        """Seconds of ours, theirs as it is, and their ratio, then the same by processor time: medians over seeds."""
-        cells = []
-        for pick in (attrgetter("seconds"), attrgetter("processor")):
-            pairs = [(pick(here), pick(there)) for here, there in zip(self.ours, self.as_is, strict=True)]
-            here, there = (statistics.median(each) for each in zip(*pairs, strict=True))
-            ratio = statistics.median(there / here for here, there in pairs)
-            cells += [f"{here:.2f}", f"{there:.2f}", f"{ratio:.2f}"]
-        return tuple(cells)
+
+def rows(found: Sequence[Courses], rounds: Sequence[int]) -> list[tuple[str, ...]]:
+    """For each of these rounds: accuracies of ours, theirs, and theirs changed, with differences, in percent."""
+    shown = []
+    for round in rounds:
+        ours, *others = (
+            [each.accuracy[round - 1] for each in courses] for courses in zip(*found, strict=True)
+        )
+        cells = [str(round), spread(ours)]
+        for there in others:
+            cells += [spread(there), in_words(*difference(ours, there, len(rounds)))]
+        shown.append(tuple(cells))
+    return shown
+
+
+def costs(found: Sequence[Courses]) -> tuple[str, ...]:
+    """Seconds of ours, theirs as it is, and their ratio, then the same by processor time: medians over seeds."""
+    cells: list[str] = []
+    for pick in (attrgetter("seconds"), attrgetter("processor")):
+        pairs = [(pick(here), pick(there)) for here, there, _ in found]
+        here, there = (statistics.median(each) for each in zip(*pairs, strict=True))
+        ratio = statistics.median(there / here for here, there in pairs)
+        cells += [f"{here:.2f}", f"{there:.2f}", f"{ratio:.2f}"]
+    return tuple(cells)
 
 
 def spread(values: Sequence[float]) -> str:
@@ -379,18 +314,15 @@ def spread(values: Sequence[float]) -> str:
     return f"{100 * statistics.fmean(values):.1f} ± {100 * statistics.stdev(values):.1f}"
 
 
-def compared(
-    checkout: Path, setting: Setting, method: str, seeds: int, rounds: int, note: Callable[[str], None]
-) -> Compared:
+def compared(checkout: Path, setting: Setting, method: str, seeds: int, rounds: int) -> list[Courses]:
     """Run ours and both of theirs for each seed, in turn."""
-    found = Compared()
+    found = list[Courses]()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "samples.npz"
         if setting.write is not None:
             setting.write(file)
         for seed in range(seeds):
-            run = config(setting, method, file, seed, rounds)
-            work = Path(folder) / str(seed)
+            run, work = config(setting, method, file, seed, rounds), Path(folder) / str(seed)
             data = build(run, simulator.data_folder(None)).data
             # FedProto answers among all classes there, and among the client's own here.
             if method == "fedproto" and any(len(each.classes) < setting.classes for each in data.clients):
@@ -398,23 +330,14 @@ def compared(
                     f"seed {seed}: a client lacks a class, and FedProto would answer differently"
                 )
             write_clients(work / "dataset" / setting.name, data, seed)
-            asked = arguments(setting, method, rounds)
-
-            def run_theirs(
-                changes: Sequence[str], work: Path = work, seed: int = seed, asked: Sequence[str] = asked
-            ) -> Course:
-                return theirs(checkout, work, seed, changes, setting.threads, asked)
-
-            found.ours.append(ours(run, work / "session"))
-            found.as_is.append(run_theirs(setting.given))
-            found.changed.append(run_theirs(setting.given + setting.changes))
-            last = [courses[-1] for courses in (found.ours, found.as_is, found.changed)]
-            note(
-                f"{method} seed {seed}: "
-                + ", ".join(
-                    f"{each.accuracy[-1]:.3f} {each.seconds:.2f} s ({each.processor:.2f})" for each in last
-                )
+            mine, words = ours(run, work / "session"), arguments(setting, method, rounds)
+            as_is, changed = (
+                theirs(checkout, work, seed, changes, setting.threads, words)
+                for changes in (setting.given, setting.given + setting.changes)
             )
+            found.append((mine, as_is, changed))
+            last = (f"{c.accuracy[-1]:.3f} {c.seconds:.2f} s ({c.processor:.2f})" for c in found[-1])
+            print(f"{method} seed {seed}: {', '.join(last)}", file=sys.stderr)
     return found
 
 
@@ -422,13 +345,8 @@ def main() -> None:
     assert __doc__ is not None
     parser = argparse.ArgumentParser(prog="python -m benchmarks.htfllib", description=__doc__.splitlines()[0])
     parser.add_argument("checkout", type=Path, help="checkout of TsingZ0/HtFLlib")
-    parser.add_argument(
-        "--sets",
-        nargs="+",
-        choices=SETTINGS,
-        default=["texts", "signals"],
-        help="(default: texts and signals; images take hours)",
-    )
+    about = "(default: texts and signals; images take hours)"
+    parser.add_argument("--sets", nargs="+", choices=SETTINGS, default=["texts", "signals"], help=about)
     parser.add_argument("--only", action="append", choices=METHODS, metavar="METHOD")
     parser.add_argument(
         "--changes", help=f"of HtFLlib's second runs: some of {','.join(CHANGES)} (default: all that differ)"
@@ -451,19 +369,12 @@ def main() -> None:
             f"{name}, {setting.group}: accuracy in %, {asked.seeds} seeds", ("method", "round", *columns)
         )
         for method in asked.only or setting.methods:
-            found = compared(
-                asked.checkout,
-                setting,
-                method,
-                asked.seeds,
-                asked.rounds,
-                lambda line: print(line, file=sys.stderr),
-            )
-            for row in found.rows(shown):
+            found = compared(asked.checkout, setting, method, asked.seeds, asked.rounds)
+            for row in rows(found, shown):
                 sheet.add(method, *row)
                 print(method, *row, sep=" | ", file=sys.stderr)  # an unfinished table shows nothing
-            print(method, *found.costs(), sep=" | ", file=sys.stderr)
-            times.add(setting.group, method, *found.costs())
+            print(method, *costs(found), sep=" | ", file=sys.stderr)
+            times.add(setting.group, method, *costs(found))
         print(sheet.markdown(), end="\n\n")
     print(times.markdown())
 
