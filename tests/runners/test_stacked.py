@@ -1,6 +1,6 @@
 """Clients trained as one: the numbers of clients side by side but for the rounding of sums, with bits of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,14 +55,20 @@ def unwarned(told: list[Event]) -> bool:
     return not [event for event in told if isinstance(event, Warned) and "side by side" in event.message]
 
 
-OFTEN = ("fedlora", "scaffold", "fedproto", "fiarse", "pfedmoe", "pfedafm")
+OFTEN = ("scaffold", "fedproto", "fiarse", "pfedmoe", "pfedafm")
 STACKED = [name for name in methods.names() if name != "fedmd"]  # its public samples are batches of its own
-EACH = [
-    pytest.param(
-        name, marks=() if name == "fedlora" else pytest.mark.long if name in OFTEN else pytest.mark.slow
-    )
-    for name in STACKED
-]
+
+
+def tiers(first: str, often: Sequence[str] = ()) -> list[Any]:
+    """All methods: the first in every run of the tests, some in longer ones."""
+    return [
+        pytest.param(
+            name, marks=() if name == first else pytest.mark.long if name in often else pytest.mark.slow
+        )
+        for name in STACKED
+    ]
+
+
 COMPARABLE = {"lora": {"aggregation": "mean"}}
 """Settings without which rounding decides: an SVD's last directions, where a product has not the full rank."""
 
@@ -76,13 +82,12 @@ def test_each_client_of_a_stack_has_its_own_weights_of_classes(name: str) -> Non
         plain = after_a_round(name, "parallel", data=sections["data"])
     assert_close(stacked, alone)
     assert any(
-        not torch.equal(one[key], other[key])
+        federations.bits(one) != federations.bits(other)
         for one, other in zip(alone.clients, plain.clients, strict=True)
-        for key in one
     )
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", tiers("fedlora", OFTEN))
 def test_a_round_is_that_of_clients_side_by_side(name: str) -> None:
     """BatchNorm's statistics, dropout, two phases, several networks, corrections, sums, parameters asked for by name,
     samples of the client's choice; batches of one client are fewer images than another's.
@@ -232,9 +237,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Any:
     return method
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "fedavg" else pytest.mark.slow) for name in STACKED]
-)
+@pytest.mark.parametrize("name", tiers("fedavg"))
 def test_bf16_is_stacked_too(name: str) -> None:
     """BatchNorm among it, whose maps are bfloat16 and whose statistics are not."""
     told: list[Event] = []
@@ -312,56 +315,32 @@ def test_a_stack_has_so_many_clients_at_most(monkeypatch: pytest.MonkeyPatch) ->
     assert sizes == [2, 2, 3, 3]
 
 
-def test_a_round_that_was_left_between_stacks_goes_on_with_the_same_stacks() -> None:
-    settings = federations.config(
-        "fedavg", federation={"clients": 8, "participation": 1.0}, runtime={"runner": "stacked", "stack": 2}
-    )
-    engine = federations.built(settings).engine
-    start = engine.initial_state()
-    alone = engine.round(start, lambda event: None)
-    with pytest.raises(RoundInterrupted) as left:
-        engine.round(
-            start, lambda event: None, lambda finished, running: "leave" if len(finished) > 2 else "go"
-        )
-    finished = {update.client.id: update for update in left.value.updates}
-    assert len(finished) == 4
-    finished.pop(min(finished))  # it diverged, say: whoever did is not kept
-    again = engine.round(start, lambda event: None, finished=finished)
-    trained_later = set(range(8)) - {update.client.id for update in left.value.updates}
-    assert len(trained_later) == 4
-    for client in trained_later:
-        assert federations.bits(again.clients[client]) == federations.bits(alone.clients[client])
-
-
-def test_a_stack_in_which_a_client_diverged_is_trained_again_as_a_whole() -> None:
-    """Who diverged is not kept over a stop, and would train by itself then, with other last digits."""
-    settings = federations.config(
-        "standalone",
-        federation={"clients": 8, "participation": 1.0},
-        runtime={"runner": "stacked", "stack": 2},
-    )
-    engine = federations.built(settings).engine
-    start = engine.initial_state()
-    spoilt = {name: torch.full_like(tensor, torch.inf) for name, tensor in start.clients[0].items()}
-    start = replace(start, clients=start.clients.after({0: spoilt}))
-    with pytest.raises(RoundInterrupted) as left:
-        engine.round(
-            start, lambda event: None, lambda finished, running: "leave" if len(finished) > 2 else "go"
-        )
-    finished = {update.client.id: update for update in left.value.updates}
-    assert len(finished) == 2 and 0 not in finished
-    alone = engine.round(start, lambda event: None)
-    again = engine.round(start, lambda event: None, finished=finished)
-    assert alone.record is not None and alone.record["diverged"] == [0]
-    assert [federations.bits(each) for each in again.clients] == [
-        federations.bits(each) for each in alone.clients
-    ]
+def test_stacks_stay_whole_in_a_round_that_was_left_and_goes_on() -> None:
+    """A client that diverged is not kept over a stop, and would train by itself then, with other last digits."""
+    everybody, runtime = {"clients": 8, "participation": 1.0}, {"runner": "stacked", "stack": 2}
+    for name, spoilt in (("fedavg", None), ("standalone", 0)):
+        engine = federations.built(federations.config(name, federation=everybody, runtime=runtime)).engine
+        start = engine.initial_state()
+        if spoilt is not None:
+            infinite = {key: torch.full_like(each, torch.inf) for key, each in start.clients[spoilt].items()}
+            start = replace(start, clients=start.clients.after({spoilt: infinite}))
+        alone = engine.round(start, lambda event: None)
+        with pytest.raises(RoundInterrupted) as left:
+            engine.round(start, lambda event: None, lambda done, running: "leave" if len(done) > 2 else "go")
+        finished = {update.client.id: update for update in left.value.updates}
+        assert len(finished) == (4 if spoilt is None else 2) and spoilt not in finished
+        if spoilt is None:
+            finished.pop(min(finished))  # it diverged, say
+        later = set(range(8)) - {update.client.id for update in left.value.updates}
+        again = engine.round(start, lambda event: None, finished=finished)
+        assert alone.record is not None and alone.record["diverged"] == [
+            each for each in [spoilt] if each is not None
+        ]
+        for client in later if spoilt is None else range(8):
+            assert federations.bits(again.clients[client]) == federations.bits(alone.clients[client])
 
 
 def test_clients_of_whom_no_two_are_alike_are_refused_the_runner() -> None:
+    pair = {"clients": 2, "participation": 1.0}
     with pytest.raises(ConfigError, match=r"no two have the same; use `runtime\.runner=parallel`"):
-        federations.built(
-            federations.config(
-                "standalone", federation={"clients": 2, "participation": 1.0}, runtime={"runner": "stacked"}
-            )
-        )
+        federations.built(federations.config(federation=pair, runtime={"runner": "stacked"}))
