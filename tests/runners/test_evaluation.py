@@ -21,12 +21,13 @@ from tests import federations
 from tests.methods import reference
 
 ROUNDS = 4
+Patch = pytest.MonkeyPatch
 
 
 class Counted:
     """How often a client's whole test split has been asked."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: Patch) -> None:
         self.clients: list[int] = []
         count = evaluation.answers_of
 
@@ -51,16 +52,12 @@ def built(name: str, **sections: Any) -> Built:
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "fedavg",
-        *(pytest.param(each, marks=pytest.mark.long) for each in ("scaffold", "moon", "heteroavg")),
-        pytest.param("inco_avg", marks=pytest.mark.slow),
-        pytest.param("inco_moon", marks=pytest.mark.slow),
-    ],
-)
-def test_equal_models_on_one_test_set_are_asked_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+LATER = [pytest.param(name, marks=pytest.mark.long) for name in ("scaffold", "moon", "heteroavg")]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("inco_avg", "inco_moon")]
+
+
+@pytest.mark.parametrize("name", ["fedavg", *LATER, *SLOW])
+def test_equal_models_on_one_test_set_are_asked_once(name: str, monkeypatch: Patch) -> None:
     """As in InCo's tables: the aggregated models, of few architectures, on the global test set.
 
     Scaffold's control variates and MOON's previous models differ from client to client, and have no part in answers.
@@ -73,8 +70,7 @@ def test_equal_models_on_one_test_set_are_asked_once(name: str, monkeypatch: pyt
     monkeypatch.setattr(evaluation, "_made_of", lambda runner, work, client: bytes([client]))
     each = federations.run(built(name).engine, 1).record
     assert len(counted.clients) == len(parts.federation.architectures) + 6
-    assert once is not None and each is not None
-    assert once["accuracy"] == each["accuracy"]
+    assert once is not None and each is not None and once["accuracy"] == each["accuracy"]
 
 
 class Unequal(FedAvg):
@@ -151,9 +147,7 @@ class Prepared(FedAvg):
 
 
 @pytest.mark.parametrize("model", ["local", "aggregated"])
-def test_clients_answer_as_made_ready_and_keep_nothing_of_it(
-    model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clients_answer_as_made_ready_and_keep_nothing_of_it(model: str, monkeypatch: Patch) -> None:
     """All say class 0 then: ten of the forty test images. Their models are those of a run without."""
     monkeypatch.setitem(registry._METHODS, "prepared", Prepared)
     monkeypatch.setattr(federations, "group_for", lambda name: "tiny_cnn")
@@ -165,18 +159,22 @@ def test_clients_answer_as_made_ready_and_keep_nothing_of_it(
     assert federations.state_bits(prepared) == federations.state_bits(plain)
 
 
-def test_clients_whose_answers_are_drawn_are_asked_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_whose_answers_are_drawn_or_on_test_data_of_their_own_are_asked_each(
+    monkeypatch: Patch,
+) -> None:
     monkeypatch.setitem(registry._METHODS, "drawing", Drawing)
     counted = Counted(monkeypatch)
     federations.run(built("drawing").engine, 1)
     assert sorted(counted.clients) == [0, 1, 2, 3, 4, 5]
+    counted.clients.clear()
+    settings = federations.config("fedavg", evaluation={"model": "aggregated"})
+    federations.run(federations.built(settings).engine, 1)
+    assert sorted(counted.clients) == [0, 1, 2, 3]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", [Unequal, Offset, Noted, NotedTensor])
-def test_clients_of_other_answers_are_asked_each(
-    method: type[FedAvg], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clients_of_other_answers_are_asked_each(method: type[FedAvg], monkeypatch: Patch) -> None:
     """Whoever is sent zeros, or prefers class 0 by a hundred, says class 0 always: ten of the forty test images."""
     monkeypatch.setitem(registry._METHODS, method.name, method)
     monkeypatch.setattr(federations, "group_for", lambda name: "tiny_cnn")
@@ -190,15 +188,8 @@ def test_clients_of_other_answers_are_asked_each(
     assert others == [0.25] * 5
 
 
-def test_clients_with_test_data_of_their_own_are_asked_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = Counted(monkeypatch)
-    settings = federations.config("fedavg", evaluation={"model": "aggregated"})
-    federations.run(federations.built(settings).engine, 1)
-    assert sorted(counted.clients) == [0, 1, 2, 3]
-
-
 @pytest.mark.long
-def test_trained_models_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trained_models_are_not_compared(monkeypatch: Patch) -> None:
     """They differ: to look at them would be work for nothing."""
     monkeypatch.setattr(evaluation, "_made_of", None)
     federations.run(built("fedavg", evaluation={"model": "local"}).engine, 1)
@@ -207,7 +198,7 @@ def test_trained_models_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> Non
 class Whole:
     """How many models have answered together, each time, and on how many images at a time at most."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: Patch) -> None:
         self.models: list[int] = []
         self.images = 0
         scores = evaluation.Stacked.scores
@@ -222,9 +213,7 @@ class Whole:
 
 
 @pytest.mark.parametrize(("name", "together"), [("lg_fedavg", {3}), ("fedproto", {3}), ("fiarse", {2, 3})])
-def test_a_stack_answers_as_its_clients_do(
-    name: str, together: set[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stack_answers_as_its_clients_do(name: str, together: set[int], monkeypatch: Patch) -> None:
     """Models of their own, prototypes in their state, weights masked by it; forty images, twelve at a time in all.
 
     Of FIARSE's three clients with CNNs two are equal, and asked once.
@@ -251,7 +240,7 @@ def test_a_stack_answers_as_its_clients_do(
 @pytest.mark.long
 @pytest.mark.parametrize(("method", "unstacked"), [(Noted, ["train", "answer"]), (Drawing, ["answer"])])
 def test_clients_that_cannot_answer_as_one_answer_by_themselves_which_is_said_once(
-    method: type[FedAvg], unstacked: list[str], monkeypatch: pytest.MonkeyPatch
+    method: type[FedAvg], unstacked: list[str], monkeypatch: Patch
 ) -> None:
     """What they answer is then what they do without stacks: by an offset that no tensor holds, or at random."""
     monkeypatch.setitem(registry._METHODS, method.name, method)

@@ -21,6 +21,7 @@ from tests import federations
 from tui.common.errors import explain
 
 WORDS = "CUDA out of memory. Tried to allocate 2.00 GiB."
+Patch = pytest.MonkeyPatch
 
 
 class Hungry(FedAvg):
@@ -48,7 +49,7 @@ class Hungry(FedAvg):
 
 
 @pytest.fixture(autouse=True)
-def _hungry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _hungry(monkeypatch: Patch) -> Iterator[None]:
     monkeypatch.setitem(registry._METHODS, "hungry", Hungry)
     monkeypatch.setattr(federations, "group_for", lambda name: "tiny_cnn")
     with federations.on_images(federations.generated()):
@@ -61,7 +62,7 @@ def a_session(folder: Path, **sections: Any) -> Path:
     return folder
 
 
-def starved(monkeypatch: pytest.MonkeyPatch, room: int, folder: Path, **sections: Any) -> str:
+def starved(monkeypatch: Patch, room: int, folder: Path, **sections: Any) -> str:
     """What is said of a session that ran out of memory; there is enough of it again afterwards."""
     with monkeypatch.context() as patched:
         patched.setattr(Hungry, "room", room)
@@ -73,9 +74,7 @@ def starved(monkeypatch: pytest.MonkeyPatch, room: int, folder: Path, **sections
     return sentence
 
 
-def test_it_names_client_model_and_batch_and_what_helps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_names_client_model_and_batch_and_what_helps(tmp_path: Path, monkeypatch: Patch) -> None:
     """And the session goes on with smaller batches."""
     for runner, helps in (
         ("parallel", "resume SESSION --set runtime.workers=2`"),
@@ -93,7 +92,7 @@ def test_it_names_client_model_and_batch_and_what_helps(
 
 
 @pytest.mark.long
-def test_a_session_goes_on_with_fewer_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_goes_on_with_fewer_workers(tmp_path: Path, monkeypatch: Patch) -> None:
     """And to the same bits."""
     runtime = {"workers": 2}
     alone = federations.committed(a_session(tmp_path / "alone", runtime=runtime))
@@ -107,7 +106,7 @@ def test_a_session_goes_on_with_fewer_workers(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.long
-def test_a_too_large_stack_goes_on_as_smaller_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_too_large_stack_goes_on_as_smaller_ones(tmp_path: Path, monkeypatch: Patch) -> None:
     said = starved(
         monkeypatch, 15, tmp_path / "s", runtime={"runner": "stacked"}, evaluation={"batch_size": 8}
     )
@@ -121,7 +120,7 @@ def test_a_too_large_stack_goes_on_as_smaller_ones(tmp_path: Path, monkeypatch: 
     assert event["inexact"] == ["clients in stacks of 16 → in stacks of 8"]
 
 
-def test_a_payload_without_room_is_said_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_payload_without_room_is_said_alike(tmp_path: Path, monkeypatch: Patch) -> None:
     def downlink(*_: object) -> dict[str, Tensor]:
         raise torch.OutOfMemoryError(WORDS)
 
@@ -133,7 +132,7 @@ def test_a_payload_without_room_is_said_alike(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.long
-def test_it_goes_on_with_fewer_answers_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_goes_on_with_fewer_answers_at_a_time(tmp_path: Path, monkeypatch: Patch) -> None:
     """Evaluation has a batch of its own. Where there is no checkpoint yet, it begins again."""
     monkeypatch.setattr(Hungry, "in_round", 0)
     said = starved(monkeypatch, 1, tmp_path / "large")

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 import checkpoints
 from checkpoints import GroupReader, SessionReader
 from tests import federations
-from tests.reliability.sessions import AnyProcess, configuration, finish, messages, rounds, start
+from tests.reliability.sessions import AnyProcess, configuration, finish, messages, rounds, start, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 LONG = 40
@@ -60,15 +60,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Committed]:
     return {method: federations.committed(folder / method) for method in METHODS}
 
 
-def wait_until(true: Callable[[], bool], process: AnyProcess) -> None:
-    """Wait for something to come true while a sweep is alive: it starts processes that start, hence for minutes."""
-    deadline = time.monotonic() + 600
-    while not true():
-        assert process.poll() is None, "the process ended"
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
-
-
 def workers_of(process: AnyProcess) -> list[int]:
     """The processes that a sweep has started."""
     found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
@@ -106,8 +97,11 @@ def test_a_killed_sweep_s_points_stop_and_the_next_goes_on(
 
 
 def test_a_killed_point_does_not_stop_the_others(tmp_path: Path, alone: dict[str, Committed]) -> None:
+    """A second sweep of the study is refused while one runs."""
     with sweeping(tmp_path, *asked(tmp_path)) as process:
         wait_until(lambda: rounds(tmp_path / "t" / "standalone") >= 1, process)
+        assert start(tmp_path, "sweep", "t").wait(timeout=600) == 4
+        assert "is in use by process" in messages(tmp_path)
         (child,) = workers_of(process)
         os.kill(child, signal.SIGKILL)
         assert process.wait(timeout=600) == 8
@@ -138,13 +132,6 @@ def test_a_point_that_a_watcher_stops_counts_as_failed_and_a_second_sweep_finish
     assert told in messages(tmp_path)
     finish(tmp_path, "sweep", "t")
     assert SessionReader(tmp_path / "t" / "standalone").state() == "finished"
-
-
-def test_a_second_sweep_of_a_study_is_refused_while_one_runs(tmp_path: Path) -> None:
-    with sweeping(tmp_path, *asked(tmp_path)) as process:
-        wait_until(lambda: rounds(tmp_path / "t" / "standalone") >= 1, process)
-        assert start(tmp_path, "sweep", "t").wait(timeout=600) == 4
-        assert "is in use by process" in messages(tmp_path)
 
 
 def test_pause_resume_and_stop_take_a_study_s_name(tmp_path: Path) -> None:
