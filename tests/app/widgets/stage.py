@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from textual.app import App, ComposeResult
@@ -51,6 +52,21 @@ def on_stage(
 
     asyncio.run(run())
     return app
+
+
+def living(
+    make: Callable[[], Widget],
+) -> Callable[[Callable[[Any, Pilot[None]], Awaitable[None]]], Callable[[], None]]:
+    """A test as a script of a widget's life: of the widget, and of the app's pilot."""
+
+    def of(script: Callable[[Any, Pilot[None]], Awaitable[None]]) -> Callable[[], None]:
+        def test() -> None:
+            widget = make()
+            on_stage(widget, lambda pilot: script(widget, pilot))
+
+        return test
+
+    return of
 
 
 def lines(widget: CanvasWidget) -> list[str]:

@@ -5,7 +5,7 @@ import pytest
 from textual.widgets.option_list import Option
 
 from tests.app.driving import until
-from tests.app.widgets.stage import Refreshed, lines, on_stage
+from tests.app.widgets.stage import Refreshed, lines, living, on_stage
 from tui.app.charts.chart import Figure, Mark, Series
 from tui.app.charts.look import contrast
 from tui.app.dialogs.base import Options
@@ -87,20 +87,16 @@ def legible(style):
     return None in (fg, bg) or contrast(*(int(one.hex[1:], 16) for one in (fg, bg))) > 1.2
 
 
-def test_a_widget_draws_with_the_glyphs_of_its_app():
-    chart = LineChart()
-
-    async def act(pilot):
-        chart.show(Figure([wave]))
-        for glyphs in ("braille", "block", "ascii"):
-            pilot.app.glyphs = glyphs
-            chart.changed()
-            await pilot.pause()
-            text = "".join(lines(chart))
-            assert text.isascii() is (glyphs == "ascii")
-            assert any(0x2800 < ord(character) < 0x2900 for character in text) is (glyphs == "braille")
-
-    on_stage(chart, act)
+@living(LineChart)
+async def test_a_widget_draws_with_the_glyphs_of_its_app(chart, pilot):
+    chart.show(Figure([wave]))
+    for glyphs in ("braille", "block", "ascii"):
+        pilot.app.glyphs = glyphs
+        chart.changed()
+        await pilot.pause()
+        text = "".join(lines(chart))
+        assert text.isascii() is (glyphs == "ascii")
+        assert any(0x2800 < ord(character) < 0x2900 for character in text) is (glyphs == "braille")
 
 
 def test_the_heatmaps_cursor_keeps_to_its_cell_in_any_order():
@@ -122,24 +118,20 @@ def test_the_heatmaps_cursor_keeps_to_its_cell_in_any_order():
     on_stage(heatmap, act)
 
 
-def test_the_heatmaps_cursor_stops_at_the_edges_and_is_gone_with_its_cell():
-    heatmap = Heatmap()
-
-    async def act(pilot):
-        heatmap.show(np.eye(3))
-        for keys, cell in (
-            ("up", (0, 0)),  # the first key only shows it
-            ("up right right right", (0, 2)),
-            ("down down down left", (2, 1)),
-            ("escape", None),
-        ):
-            await pilot.press(*keys.split())
-            assert heatmap.cursor == cell
-        heatmap.put_cursor(2, 2)
-        heatmap.show(np.eye(2))
-        assert heatmap.cursor is None
-
-    on_stage(heatmap, act)
+@living(Heatmap)
+async def test_the_heatmaps_cursor_stops_at_the_edges_and_is_gone_with_its_cell(heatmap, pilot):
+    heatmap.show(np.eye(3))
+    for keys, cell in (
+        ("up", (0, 0)),  # the first key only shows it
+        ("up right right right", (0, 2)),
+        ("down down down left", (2, 1)),
+        ("escape", None),
+    ):
+        await pilot.press(*keys.split())
+        assert heatmap.cursor == cell
+    heatmap.put_cursor(2, 2)
+    heatmap.show(np.eye(2))
+    assert heatmap.cursor is None
 
 
 def test_labels_that_do_not_match_the_matrix_are_refused():
@@ -181,24 +173,20 @@ def test_only_rows_that_changed_are_sent_again(monkeypatch):
     on_stage(table, act)
 
 
-def test_the_header_stays_while_rows_scroll():
-    table = clients()
-
-    async def act(pilot):
-        table.show(ROWS)
-        await pilot.pause()
-        header = lines(table)[0]
-        await pilot.press("end")
-        await pilot.pause()
-        seen = lines(table)
-        assert seen[0] == header
-        assert seen[-1].split()[:2] == ["▶", "59"]
-        await pilot.press("home", "down", "pagedown")
-        await pilot.pause()
-        assert table.selected == 23  # one line down, then a screen less a line: 22
-        assert any(line.startswith("▶") and " 23 " in line for line in lines(table))
-
-    on_stage(table, act)
+@living(clients)
+async def test_the_header_stays_while_rows_scroll(table, pilot):
+    table.show(ROWS)
+    await pilot.pause()
+    header = lines(table)[0]
+    await pilot.press("end")
+    await pilot.pause()
+    seen = lines(table)
+    assert seen[0] == header
+    assert seen[-1].split()[:2] == ["▶", "59"]
+    await pilot.press("home", "down", "pagedown")
+    await pilot.pause()
+    assert table.selected == 23  # one line down, then a screen less a line: 22
+    assert any(line.startswith("▶") and " 23 " in line for line in lines(table))
 
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["no bar yet", "no room yet"])
@@ -221,25 +209,21 @@ def test_a_row_chosen_early_is_brought_into_sight(hidden):
     on_stage(table, act)
 
 
-def test_the_cursor_keeps_to_its_row_unless_a_filter_hides_it():
-    table = clients()
-
-    async def act(pilot):
-        table.show(ROWS)
-        table.put_cursor(5)
-        table.sort_by("accuracy", descending=True)
-        assert shown(table)[:2] == [59, 58]
-        assert table.selected == 5
-        table.sort_by("id")
-        table.filter("CNN2")
-        assert shown(table) == [id for id in range(60) if id % 5 == 1]
-        assert table.selected in shown(table)
-        table.filter("no such model")
-        assert table.selected is None
-        table.filter("")
-        assert len(table.rows) == 60
-
-    on_stage(table, act)
+@living(clients)
+async def test_the_cursor_keeps_to_its_row_unless_a_filter_hides_it(table, pilot):
+    table.show(ROWS)
+    table.put_cursor(5)
+    table.sort_by("accuracy", descending=True)
+    assert shown(table)[:2] == [59, 58]
+    assert table.selected == 5
+    table.sort_by("id")
+    table.filter("CNN2")
+    assert shown(table) == [id for id in range(60) if id % 5 == 1]
+    assert table.selected in shown(table)
+    table.filter("no such model")
+    assert table.selected is None
+    table.filter("")
+    assert len(table.rows) == 60
 
 
 def test_sorting_goes_round_all_columns_each_its_own_way():
@@ -275,37 +259,33 @@ def log(rows):
 
 
 @pytest.mark.long
-def test_a_table_that_follows_keeps_showing_its_end_unless_it_was_scrolled_away():
-    table = Table([Column("")], follows=True)
-
-    async def act(pilot):
-        async def last(text):
-            await pilot.pause()
-            await pilot.pause()
-            assert lines(table)[-1].strip() == text
-
-        table.show(log(50))
-        await last("line 49")
-        table.show(log(60))
-        await last("line 59")
-        await pilot.resize_terminal(80, 6)
-        await until(pilot, lambda: table.size.height < 9)
-        await last("line 59")
-        await pilot.press("up", "up")
-        table.show(log(70))
-        await last("line 57")
-        await pilot.resize_terminal(80, 10)
-        await until(pilot, lambda: table.size.height == 10)
-        await last("line 61")  # its first row stays
-        table.scroll_to(y=60, animate=False, force=True)  # to the end
-        await pilot.pause()
-        table.show(log(80))
-        table.scroll_to(y=7, animate=False, force=True)  # before the end is shown
+@living(lambda: Table([Column("")], follows=True))
+async def test_a_table_that_follows_keeps_showing_its_end_unless_it_was_scrolled_away(table, pilot):
+    async def last(text):
         await pilot.pause()
         await pilot.pause()
-        assert table.scroll_offset.y == 7
+        assert lines(table)[-1].strip() == text
 
-    on_stage(table, act)
+    table.show(log(50))
+    await last("line 49")
+    table.show(log(60))
+    await last("line 59")
+    await pilot.resize_terminal(80, 6)
+    await until(pilot, lambda: table.size.height < 9)
+    await last("line 59")
+    await pilot.press("up", "up")
+    table.show(log(70))
+    await last("line 57")
+    await pilot.resize_terminal(80, 10)
+    await until(pilot, lambda: table.size.height == 10)
+    await last("line 61")  # its first row stays
+    table.scroll_to(y=60, animate=False, force=True)  # to the end
+    await pilot.pause()
+    table.show(log(80))
+    table.scroll_to(y=7, animate=False, force=True)  # before the end is shown
+    await pilot.pause()
+    await pilot.pause()
+    assert table.scroll_offset.y == 7
 
 
 def test_a_fault_in_a_drawing_is_a_sentence_in_its_place():
@@ -428,18 +408,14 @@ NARROWED = {
 
 
 @pytest.mark.long
-def test_letters_narrow_a_list_and_backspace_takes_them_back():
-    listed = Options(*METHODS)
-
-    async def act(pilot):
-        listed.focus()
-        listed.highlighted = 0
-        for keys, left in NARROWED.items():
-            await pilot.press(*keys.split())
-            assert [option.id for option in listed.options] == left, keys
-        await pilot.press("s")
-        assert listed.highlighted_option.id == "standalone"
-        await pilot.press("backspace")
-        assert listed.highlighted_option.id == "standalone"  # also among all
-
-    on_stage(listed, act)
+@living(lambda: Options(*METHODS))
+async def test_letters_narrow_a_list_and_backspace_takes_them_back(listed, pilot):
+    listed.focus()
+    listed.highlighted = 0
+    for keys, left in NARROWED.items():
+        await pilot.press(*keys.split())
+        assert [option.id for option in listed.options] == left, keys
+    await pilot.press("s")
+    assert listed.highlighted_option.id == "standalone"
+    await pilot.press("backspace")
+    assert listed.highlighted_option.id == "standalone"  # also among all
