@@ -11,23 +11,9 @@ import numpy as np
 
 from simulator.results.analysis.costs import Cost, nearest
 from simulator.results.figures.palette import OKABE_ITO
+from tui.app.charts import plot
 from tui.app.charts.look import BOLD, DEFAULT, Array, Canvas, Look, blend
-from tui.app.charts.plot import (
-    NOWHERE,
-    Axis,
-    PlotArea,
-    Spans,
-    by_cell,
-    counts,
-    draw_axes,
-    label,
-    masks,
-    plot_area,
-    reach,
-    reading,
-    spread,
-    stroked,
-)
+from tui.app.charts.plot import Axis, PlotArea, Spans, label, reading
 from tui.common.cells import apart, cell_count, head
 
 KEYS = "123456789abcdefghijklmnopqrstuvwxyz"
@@ -209,7 +195,7 @@ class Figure:
         return float(ends[-1]) if ended else None
 
     def x_axis(self) -> Axis:
-        return Axis(*spread(*self.x_range or self.x_extent))
+        return Axis(*plot.spread(*self.x_range or self.x_extent))
 
     def y_axis(self) -> Axis:
         """The y range shown: the requested one, or one that shows all values within the x range."""
@@ -218,7 +204,7 @@ class Figure:
         shown, seen = self.x_axis(), [np.empty(0)]
         for x, y in self._curves:
             seen.append(y[(x >= shown.low) & (x <= shown.high)])
-        return reach(np.concatenate(seen), ceiling=100.0 if self.unit == "%" else 1.0)
+        return plot.reach(np.concatenate(seen), ceiling=100.0 if self.unit == "%" else 1.0)
 
     @cached_property
     def crowded(self) -> bool:
@@ -333,7 +319,7 @@ def draw_chart(figure: Figure, width: int, height: int, look: Look) -> Canvas:
         return canvas
     layout = laid_out(figure, width, height, look)
     legend, area = layout.legend, layout.area
-    draw_axes(canvas, area, figure.x_label, look)
+    plot.draw_axes(canvas, area, figure.x_label, look)
     if figure.band is not None:
         draw_band(canvas, area, figure.band, look)
     draw_marks(canvas, area, figure.marks, legend if layout.labelled else None, look)
@@ -359,11 +345,9 @@ def laid_out(figure: Figure, width: int, height: int, look: Look) -> Layout:
     lines = lines_of(figure, look)
     if look.ascii:  # drawn with their keys' first characters: a longer key gets a mark of its own
         free = iter([*ascii_uppercase, *(key for key in KEYS if all(line.key != key for line in lines))])
-        marked = [
-            line if len(line.key) < 2 else replace(line, key=f"{next(free, '?')} {line.key}")
-            for line in reversed(lines)
-        ]
-        lines = marked[::-1]
+        for place in reversed(range(len(lines))):
+            if len(key := lines[place].key) > 1:
+                lines[place] = replace(lines[place], key=f"{next(free, '?')} {key}")
     entries = legend_of(figure, lines, look)
     legend = legend_rows(entries, width, height)
     labelled = bool(figure.marks) and height - legend >= 6
@@ -374,7 +358,7 @@ def laid_out(figure: Figure, width: int, height: int, look: Look) -> Layout:
         shown = apart({line.short or line.name for line in keyed}, room, look.glyphs.ellipsis)
         ends = [Entry(line.key, shown[line.short or line.name], "", line.drawn_in) for line in keyed]
     right = max((1 + cell_count(f"{one.key} {one.name}".rstrip()) for one in ends), default=0)
-    area = plot_area(figure.x_axis(), figure.y_axis(), width, height, legend + labelled, right)
+    area = plot.plot_area(figure.x_axis(), figure.y_axis(), width, height, legend + labelled, right)
     return Layout(lines, entries, legend, labelled, area, ends)
 
 
@@ -424,11 +408,8 @@ def legend_of(figure: Figure, lines: Sequence[Series], look: Look) -> list[Entry
         low = reading(min(known), figure.unit).split()[0]
         return look.spelled(f"{low}{look.glyphs.dash}{reading(max(known), figure.unit)}")
 
-    named = [
-        Entry(line.key, line.name, value_of(line), line.drawn_in, line.pinned)
-        for line in reversed(lines)
-        if line.key
-    ]
+    keyed = [line for line in reversed(lines) if line.key]
+    named = [Entry(line.key, line.name, value_of(line), line.drawn_in, line.pinned) for line in keyed]
     entries = list[Entry]()
     if common := figure.common_round:
         ends = [known[-1] for one in figure.series if (known := one.known_until(figure.x_axis().high)).size]
@@ -447,7 +428,7 @@ def legend_of(figure: Figure, lines: Sequence[Series], look: Look) -> list[Entry
 
 def draw_lines(canvas: Canvas, area: PlotArea, lines: Sequence[Series], look: Look) -> None:
     """Draw the lines layer by layer. Plain lines share the cells where they meet. A pinned line replaces others."""
-    plot, (down, across) = area.window(canvas), look.glyphs.dots
+    cells, (down, across) = area.window(canvas), look.glyphs.dots
     total = np.zeros((area.height, area.width), int)
     keys, fg = np.zeros_like(total), np.zeros_like(total)
     for (pinned, colour, key, stroke), group in groupby(
@@ -460,30 +441,30 @@ def draw_lines(canvas: Canvas, area: PlotArea, lines: Sequence[Series], look: Lo
         for points in together.values():
             dots += area.dots(points[0][0], np.stack([y for _, y in points]), look.glyphs.dots)
         if not look.ascii:  # whose lines have marks
-            dots = stroked(dots, stroke, down)
-        layer = masks(dots, look.glyphs.dots)
+            dots = plot.stroked(dots, stroke, down)
+        layer = plot.masks(dots, look.glyphs.dots)
         there = layer > 0
         total = np.where(there, layer, total) if pinned else total | layer
         fg[there] = colour if key else density(dots, look)[there]
         keys[there] = ord(key[:1] or ".")
     there = total > 0
-    half_tinted = there & np.isin(plot.chars, HALVES)
-    plot.bg[half_tinted] = plot.fg[half_tinted]
-    plot.chars[there] = look.glyphs.cells[total[there]] if not look.ascii else keys[there]
-    plot.fg[there] = fg[there]
+    half_tinted = there & np.isin(cells.chars, HALVES)
+    cells.bg[half_tinted] = cells.fg[half_tinted]
+    cells.chars[there] = look.glyphs.cells[total[there]] if not look.ascii else keys[there]
+    cells.fg[there] = fg[there]
     if not look.coloured and not look.ascii:
-        write_keys_on_lines(plot, area, lines)
+        write_keys_on_lines(cells, area, lines)
 
 
 def density(dots: Array, look: Look) -> Array:
     """[height, width] of colors: closer to the text's color where more lines of the crowd meet."""
-    most = by_cell(dots, look.glyphs.dots).max(axis=2)
+    most = plot.by_cell(dots, look.glyphs.dots).max(axis=2)
     share = np.sqrt(most / max(int(most.max()), 1))
     shades = [blend(look.text, look.background, 0.72 - 0.5 * step / 5) for step in range(6)]
     return np.asarray(np.array(shades, np.int32)[np.ceil(share * 5).astype(int)])
 
 
-def write_keys_on_lines(plot: Canvas, area: PlotArea, lines: Sequence[Series]) -> None:
+def write_keys_on_lines(cells: Canvas, area: PlotArea, lines: Sequence[Series]) -> None:
     """Write each line's key on the line a few times if colors cannot tell lines apart."""
     keyed = [line for line in lines if line.key]
     room = 2 + max((len(line.key) for line in keyed), default=0)
@@ -494,7 +475,7 @@ def write_keys_on_lines(plot: Canvas, area: PlotArea, lines: Sequence[Series]) -
         start, end = stride // 2 + room * place, area.width - len(line.key) + 1
         for column in range(start if start < end else start - stride, end, stride):
             if column >= 0 and there[0, column]:
-                plot.put(area.height - 1 - int(low[0, column]), column, line.key, line.drawn_in, BOLD)
+                cells.put(area.height - 1 - int(low[0, column]), column, line.key, line.drawn_in, BOLD)
 
 
 def draw_band(canvas: Canvas, area: PlotArea, band: Band, look: Look) -> None:
@@ -502,20 +483,20 @@ def draw_band(canvas: Canvas, area: PlotArea, band: Band, look: Look) -> None:
     _, tint, as_tint = band.looks(look)
     halves_of = (2 if as_tint else 1, 1)
     low, high = (area.trace(x, y[None], halves_of) for x, y in (edge.points for edge in band.edges))
-    there = (low.low != NOWHERE) & (high.low != NOWHERE)
+    there = (low.low != plot.NOWHERE) & (high.low != plot.NOWHERE)
     bottom, top = np.minimum(low.low, high.low), np.maximum(low.high, high.high)
-    spans = Spans(np.where(there, bottom, NOWHERE), np.where(there, top, NOWHERE))
-    halves = counts(spans, area.height * halves_of[0]) > 0
-    plot = area.window(canvas)
+    spans = Spans(np.where(there, bottom, plot.NOWHERE), np.where(there, top, plot.NOWHERE))
+    halves = plot.counts(spans, area.height * halves_of[0]) > 0
+    cells = area.window(canvas)
     if not as_tint:
-        plot.chars[halves] = ord(look.glyphs.shade)
-        plot.fg[halves] = look.muted
+        cells.chars[halves] = ord(look.glyphs.shade)
+        cells.fg[halves] = look.muted
         return
     upper, lower = halves[0::2], halves[1::2]
-    plot.bg[upper & lower] = tint
+    cells.bg[upper & lower] = tint
     for half, character in ((upper & ~lower, HALVES[0]), (lower & ~upper, HALVES[1])):
-        plot.chars[half] = character
-        plot.fg[half] = tint
+        cells.chars[half] = character
+        cells.fg[half] = tint
 
 
 def draw_cursor(canvas: Canvas, area: PlotArea, cursor: float | None, look: Look) -> None:

@@ -156,11 +156,9 @@ def binned(matrix: Array, rows: int, columns: int) -> Array:
         return matrix
     there = np.isfinite(matrix)
     down, across = edges(matrix.shape[0], rows)[:-1], edges(matrix.shape[1], columns)[:-1]
-    totals, counts = (
-        np.add.reduceat(np.add.reduceat(each, down, axis=0), across, axis=1)
-        for each in (np.where(there, matrix, 0.0), there * 1.0)
-    )
-    return np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
+    both = np.stack([np.where(there, matrix, 0.0), there])
+    totals, counts = np.add.reduceat(np.add.reduceat(both, down, axis=1), across, axis=2)
+    return np.asarray(np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0))
 
 
 def draw_heatmap(figure: HeatFigure, width: int, height: int, look: Look) -> Canvas:

@@ -115,10 +115,10 @@ def row_text(codes: Array) -> str:
     return np.ascontiguousarray(codes, "<u4").tobytes().decode("utf-32-le")
 
 
-_OF_UNICODE = sum(
-    (np.arange(256) >> ours & 1) << theirs for ours, theirs in enumerate((0, 3, 1, 4, 2, 5, 6, 7))
-)
-"""Unicode numbers the dots of braille 1 2 3 7 down the left column and 4 5 6 8 down the right."""
+_BITS = enumerate(
+    (0, 3, 1, 4, 2, 5, 6, 7)
+)  # Unicode numbers dots 1 2 3 7 down the left, 4 5 6 8 down the right
+_OF_UNICODE = sum((np.arange(256) >> ours & 1) << theirs for ours, theirs in _BITS)
 
 
 def codes(characters: str) -> Array:

@@ -96,10 +96,8 @@ def reach(values: Array, ceiling: float = 1.0, margin: float = 0.04) -> Axis:
     at_least_0, under_ceiling = low >= 0, low >= 0 and high <= ceiling
     low, high = spread(low, high)
     room = (high - low) * margin
-    return Axis(
-        max(low - room, 0.0) if at_least_0 else low - room,
-        min(high + room, ceiling) if under_ceiling else high + room,
-    )
+    low, high = low - room, high + room
+    return Axis(max(low, 0.0) if at_least_0 else low, min(high, ceiling) if under_ceiling else high)
 
 
 def reading(value: float, unit: str = "") -> str:

@@ -81,19 +81,19 @@ class Grid(Table):
         at, self._first = len(self._before) + self.seed, min(self._first, self.seed)
         if self._seeds:
             wanted, across = self.measured(rows, self._columns_from(0), look_of(self)), room(self).width
-            while self._first < self.seed and not any(
-                place.column == at for place in layout(self._columns_from(self._first), wanted, across, 1)
-            ):
+            while self._first < self.seed:
+                places = layout(self._columns_from(self._first), wanted, across, 1)
+                if any(place.column == at for place in places):
+                    break
                 self._first += 1
         self.show(rows, self._columns_from(self._first))
 
     def _columns_from(self, first: int) -> list[Column]:
         """All columns, those of the seeds from `first` on with more worth than those before."""
-        worths = [
-            PASSED if at < first else FIRST if at < first + 2 else SHOWN for at in range(len(self._seeds))
-        ]
-        seeds = zip(self._seeds, worths, strict=True)
-        columns = [Column(f"{seed} ", numeric=True, worth=worth) for seed, worth in seeds]
+        columns = list[Column]()
+        for at, seed in enumerate(self._seeds):
+            worth = PASSED if at < first else FIRST if at < first + 2 else SHOWN
+            columns.append(Column(f"{seed} ", numeric=True, worth=worth))
         return [*self._before, *columns, *self._after]
 
     def draw(self, width: int, height: int, look: Look) -> Canvas:
@@ -197,10 +197,8 @@ def facts(board: Board, row: BoardRow, seed: int) -> list[Fact]:
         found.append((f"Δ vs {board.baseline}", said))
     elif board.baseline and row.method != board.baseline:
         found.append((f"Δ vs {board.baseline}", "no pair yet: both sessions of a seed need an accuracy"))
-    costs = [
-        COST_TEXTS[cost](each) for cost, each in row.costs.items() if cost in COST_TEXTS and each == each
-    ]
-    if costs:
+    known = ((cost, each) for cost, each in row.costs.items() if cost in COST_TEXTS and each == each)
+    if costs := [COST_TEXTS[cost](each) for cost, each in known]:
         found.append(("cost", f"{', '.join(costs)} per seed{when}"))
     if row.paper:
         values = dict.fromkeys(f"{_printed(each.accuracy)} ({each.place})" for each in row.paper)
@@ -473,12 +471,10 @@ def tradeoff(board: Board, cost: Cost, chosen: str = "") -> TradeoffFigure:
     front, unit, one = pareto_front(known), str(cost), 1
     if cost == "bytes":
         unit, one = size_unit(max((x for x, _ in known.values()), default=0.0))
-    unfinished = {row.label for row in board.rows if row.finished < len(row.points)}
-    points = tuple(
-        TradeoffPoint(label, x / one, y * PERCENT, (x, y) in front, label in unfinished)
-        for label, (x, y) in known.items()
-    )
-    return TradeoffFigure(points, unit, chosen if chosen in known else next(iter(known), ""))
+    unfinished, points = {row.label for row in board.rows if row.finished < len(row.points)}, []
+    for label, (x, y) in known.items():
+        points.append(TradeoffPoint(label, x / one, y * PERCENT, (x, y) in front, label in unfinished))
+    return TradeoffFigure(tuple(points), unit, chosen if chosen in known else next(iter(known), ""))
 
 
 class Tradeoff(CanvasWidget, can_focus=True):

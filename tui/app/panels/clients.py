@@ -69,9 +69,8 @@ def rows(view: View) -> Rows:
     if not view.shown:
         doing = at_work(run)
         return rows_of(clients, run.models, samples=samples, doing=[doing[each] for each in clients if doing])
-    accuracy, up, down = (
-        each.after(curves.rounds) for each in (curves.accuracy, curves.client_up, curves.client_down)
-    )
+    sources = curves.accuracy, curves.client_up, curves.client_down
+    accuracy, up, down = (each.after(curves.rounds) for each in sources)
     rounds = curves.evaluated[-TREND:] - 1
     return rows_of(
         clients,
@@ -112,10 +111,8 @@ def rows_of(
     models, samples: of all clients. accuracy, change [n]: 0…1, NaN = none. up, down [n]: bytes. histories [n, rounds]:
     accuracies. doing [n]: replaces the first accuracy. An accuracy on few test samples is gray, after a "~".
     """
-    count, none = len(clients), np.full(len(clients), np.nan)
-    reached, changes, sent, received = (
-        none if each is None else each for each in (accuracy, change, up, down)
-    )
+    count, none, given = len(clients), np.full(len(clients), np.nan), (accuracy, change, up, down)
+    reached, changes, sent, received = (none if each is None else each for each in given)
     few = none > 0 if samples is None else samples.test[clients] < FEW
     seen = ~few & (np.abs(changes) >= SEEN)
     names, marks = [models[client] for client in clients], ["●" if each in pinned else "" for each in clients]
@@ -127,8 +124,8 @@ def rows_of(
             return Cell(FEW_MARK * (text != NONE) + text, "muted")
         return Cell(text, "strong")
 
-    def change_tone(place: int) -> Tone:
-        return ("gain" if changes[place] > 0 else "loss") if seen[place] else "muted"
+    def moved(place: int, text: str) -> Cell:
+        return Cell(text, ("gain" if changes[place] > 0 else "loss") if seen[place] else "muted")
 
     data: list[tuple[Sequence[AnyCell], Sequence[Value]]] = [([""] * count, ())] * 2
     data.append(([Trend((), width=0)] * count, ()))
@@ -144,10 +141,7 @@ def rows_of(
         (list(map(str, clients)), clients),
         (names, [name.casefold() for name in names]),
         ([reach(*each) for each in enumerate(each_once(percent, reached))], reached.tolist()),
-        (
-            [Cell(text, change_tone(place)) for place, text in enumerate(each_once(points, changes))],
-            changes.tolist(),
-        ),
+        ([moved(*each) for each in enumerate(each_once(points, changes))], changes.tolist()),
         *data,
         (each_once(size, sent), sent.tolist()),
         (each_once(size, received), received.tolist()),
@@ -399,11 +393,10 @@ def facts_of(view: View, client: int, width: int) -> list[tuple[str, str]]:
         ("down", f"{size(down[-1])}, {size(down.sum())} total"),
         ("rounds", f"took part in {rounds} of {view.shown}"),
     ]
-    facts += [
-        (base.titled(measure), percent(value) if measure == "f1" else number(value))
-        for measure in part_measures(records)
-        if measure != "loss" and np.isfinite(value := client_on_part(records, "test", measure, client)[-1])
-    ]
+    for measure in part_measures(records):
+        value = client_on_part(records, "test", measure, client)[-1]
+        if measure != "loss" and np.isfinite(value):
+            facts.append((base.titled(measure), percent(value) if measure == "f1" else number(value)))
     return facts + [("remark", remark) for remark in remarks(view, client)]
 
 

@@ -84,11 +84,8 @@ class CostPanel(base.Steps, ClientTable):
     def __init__(self, id: str) -> None:
         self._chart, self._metric, self._span = "", 0, 2
         self._charts = {name: LineChart() for name in ("first", "second", "third")}
-        self._tensors, self._facts, self._timeline = (
-            Table(TENSORS),
-            base.Facts(),
-            Picture(draw_timeline, can_focus=False),
-        )
+        self._tensors, self._facts = Table(TENSORS), base.Facts()
+        self._timeline = Picture(draw_timeline, can_focus=False)
         self._table = Table(CLIENTS, cursor=True, sort="seconds")
         parts = {name: (TIME, chart) for name, chart in self._charts.items()} | {
             "timeline": (TIMELINE, self._timeline),
@@ -295,9 +292,7 @@ def _machine_chart(view: View, name: str) -> Figure:
 def _over_rounds(view: View, series: list[Series], unit: str = "", from_zero: bool = True) -> Figure:
     top = max((float(np.nanmax(each.y)) for each in series if np.isfinite(each.y).any()), default=0.0)
     scale = (0.0, top * 1.05 or 1.0) if from_zero else None
-    return Figure(
-        series, marks=base.marks(view.run), x_label="round", unit=unit, y_range=scale, over="rounds"
-    )
+    return Figure(series, None, base.marks(view.run), "round", unit, y_range=scale, over="rounds")
 
 
 def rows(view: View, doing: tuple[str, ...]) -> Rows:
@@ -309,11 +304,8 @@ def rows(view: View, doing: tuple[str, ...]) -> Rows:
     top = float(np.nanmax(recent)) if np.isfinite(recent).any() else 1.0
     histories = took_it.select(clients).T if shown else np.empty((len(clients), 0))
     known = np.isfinite(histories)
-    none, counts, sums = (
-        np.full(len(models), np.nan),
-        known.sum(axis=1),
-        np.where(known, histories, 0.0).sum(axis=1),
-    )
+    none, counts = np.full(len(models), np.nan), known.sum(axis=1)
+    sums = np.where(known, histories, 0.0).sum(axis=1)
     means = np.divide(sums, counts, out=none[clients], where=counts > 0)
     now = now[clients]
     sent, amounts = (curves.client_up, curves.client_down), [none] * 4

@@ -80,9 +80,8 @@ class AccuracyChart(Container):
         if not every:
             low, high = curves.accuracy.by_round(gains.band_of)[rounds - 1].T * base.PERCENT
             band = Band(spelled(gains.BAND, glyphs_of(self)), low, high, x, colour=MEAN)
-        self._lines.show(
-            Figure(series, band, base.marks(view.run), "round", "%", crowd="clients", over="rounds")
-        )
+        marks = base.marks(view.run)
+        self._lines.show(Figure(series, band, marks, "round", "%", crowd="clients", over="rounds"))
 
     def _show_map(self, view: View) -> None:
         if self.comparing:
@@ -236,9 +235,8 @@ class LivePanel(ClientTable):
 
     def _draw_clients(self, view: View) -> None:
         count, shown = self.draw_table(view), len(self._table.rows)
-        self._parts["clients"].caption(
-            f"{shown} of {count} clients{sampled(view)}" if shown != count else f"{count} clients"
-        )
+        some = f"{shown} of {count} clients{sampled(view)}" if shown != count else f"{count} clients"
+        self._parts["clients"].caption(some)
         base.at_most(self._room, max(count, 1) + 2)  # the matrix gets the room that it does not need
         nobody = base.no_match("client") if count else base.unread(view) or base.BEGINNING
         self._parts["clients"].say(None if shown else nobody)
@@ -319,9 +317,9 @@ class LivePanel(ClientTable):
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per round: accuracies over clients, traffic, seconds, and the accuracy of each client shown."""
         clients, records = listed(view), view.run.records[: view.shown]
-        found: dict[str, base.Values] = {
-            name: [each[name] for each in records] for name in ("round", "method")
-        }
+        found: dict[str, base.Values] = {}
+        for name in ("round", "method"):
+            found[name] = [each[name] for each in records]
         for share in ("mean", "weighted", "std", "min", "max", "best_mean"):
             title = {"mean": "accuracy", "best_mean": "best"}.get(share, share)
             found[title] = [record["accuracy"][share] for record in records]
@@ -332,9 +330,8 @@ class LivePanel(ClientTable):
         for name in part_measures(records):
             found |= {f"{part}_{name}": part_means(records, part, name) for part in PARTS}
         own = view.curves.accuracy.select(clients)[: len(records)].T
-        return base.by_column(
-            {**found, **{f"client {each}": of for each, of in zip(clients, own, strict=True)}}
-        )
+        found |= {f"client {each}": of for each, of in zip(clients, own, strict=True)}
+        return base.by_column(found)
 
 
 def measured(view: View) -> tuple[str, ...]:
@@ -383,7 +380,6 @@ def beginning(view: View) -> str:
             working = (client for client, doing in enumerate(at_work(view.run)) if doing == "training")
             found = base.named_clients(view.run, working)
             said = f", {' and '.join(found)} {'is' if len(found) == 1 else 'are'} training"
-            return (
-                f"Round 1: {done} of {clients} clients have trained{said if 0 < len(found) <= FEW else ''}."
-            )
+            said = said if 0 < len(found) <= FEW else ""
+            return f"Round 1: {done} of {clients} clients have trained{said}."
     return base.unread(view) or base.BEGINNING

@@ -564,12 +564,9 @@ class Preview(Horizontal):
         self._about.caption(f"study {study.name}")
         self._facts.tell(study_facts(study))
         self._curve.caption(f"accuracy of the sessions of {study.name}")
-        read = [
-            (Path(each.path).name, sketches[Path(each.path)].mean * PERCENT)
-            for each in study.sessions
-            if not each.untrained and Path(each.path) in sketches
-        ]
-        self._draw([by_round(name, "", mean, pinned=False) for name, mean in read])
+        read = [Path(each.path) for each in study.sessions if not each.untrained]
+        means = [(path.name, sketches[path].mean * PERCENT) for path in read if path in sketches]
+        self._draw([by_round(name, "", mean, pinned=False) for name, mean in means])
 
     def _draw(self, series: list[Series]) -> None:
         drawn = [each for each in series if len(each.y)]
@@ -656,15 +653,10 @@ class Start(Vertical):
 
 @cache
 def first_steps() -> tuple[Row, ...]:
-    first = {
-        QUICKSTART: "FedLoRA on digits: no download, about a minute",
-        ATTACH: "Open a session of another folder",
-    }
-    presets = {preset.name: preset.title for preset in catalog.presets()}
-    presets.pop(QUICKSTART)
-    return tuple(
-        Row(name, (name, about), search=f"{name} {about}") for name, about in (first | presets).items()
-    )
+    quickstart = "FedLoRA on digits: no download, about a minute"
+    steps = {QUICKSTART: quickstart, ATTACH: "Open a session of another folder"}
+    steps = steps | {preset.name: preset.title for preset in catalog.presets()} | {QUICKSTART: quickstart}
+    return tuple(Row(name, (name, about), search=f"{name} {about}") for name, about in steps.items())
 
 
 class SessionsPanel(SizedPanel):

@@ -219,10 +219,8 @@ class SimilarityPanel(Steps, SizedPanel):
             return columns, []
         matrices = [found.matrix(layer) for layer in found.layers]
         return [*columns, *found.layers], [
-            [found.round, one, other, *(matrix[place] for matrix in matrices)]
-            for place, (one, other) in zip(
-                combinations(range(len(found.clients)), 2), combinations(found.clients, 2), strict=True
-            )
+            [found.round, found.clients[one], found.clients[other], *(each[one, other] for each in matrices)]
+            for one, other in combinations(range(len(found.clients)), 2)
         ]
 
 
