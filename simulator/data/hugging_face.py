@@ -127,8 +127,9 @@ def load(name: str, columns: DataConfig) -> LabeledSet:
     named = [each for each in (target, columns.client, column or None) if each is not None]
     if kind == "image":
         table, own = _table(found, named[:-1], target)
-        parts = [part for part in (found.train, found.test) if part is not None]
-        cells = itertools.chain.from_iterable(part.cells(column) for part in parts)
+        cells = itertools.chain.from_iterable(
+            part.cells(column) for part in (found.train, found.test) if part is not None
+        )
         samples: LabeledSet = _of_images(f"'{name}'", cells, table, columns, own, features, column)
     else:
         reason = "the texts are in another column"
@@ -376,10 +377,9 @@ def _decoded(where: str, number: int, cell: Any, old: bool, oddities: Oddities) 
     """An image's mode and its pixels as RGB [h, w, 3]. `cell` has its bytes, or the path of a file."""
     if cell is None:
         raise DataError(f"{where}: sample {number + 1:,} has no image. {_WITHOUT}")
+    source = Path(cell["path"]) if cell["bytes"] is None else io.BytesIO(cell["bytes"])
     try:
-        with pictures.opened(
-            Path(cell["path"]) if cell["bytes"] is None else io.BytesIO(cell["bytes"])
-        ) as image:
+        with pictures.opened(source) as image:
             if image.mode.startswith(pictures.DEEP_MODES):
                 raise DataError(f"{where}: image {number + 1:,} has more than 8 bits per channel. {_WITHOUT}")
             oddities.note(f"image {number + 1:,}", image)
@@ -446,15 +446,12 @@ def _of_folder(folder: Path) -> tuple[dict[str, Split], dict[str, list[str]], Le
             _refuse_other(folder, f"'{first}'", splits[split], f"'{name}'", other[split])
     left_out = [each for _, found in clients.values() for each in found]
     left_out += _left_out(folder, {*names}, "it is no folder of save_to_disk")
-    owners = {
-        split: [name for name, (found, _) in clients.items() for _ in range(len(found[split].table))]
-        for split in splits
-    }
-    return (
-        {split: _joined([found[split] for found, _ in clients.values()]) for split in splits},
-        owners,
-        tuple(left_out),
-    )
+    joined, owners = {}, {}
+    for split in splits:
+        parts = {name: found[split] for name, (found, _) in clients.items()}
+        joined[split] = _joined([*parts.values()])
+        owners[split] = [name for name, part in parts.items() for _ in range(len(part.table))]
+    return joined, owners, tuple(left_out)
 
 
 def _is_one(folder: Path) -> bool:
@@ -490,7 +487,7 @@ def _read_one(folder: Path, prefix: str) -> tuple[dict[str, Split], list[tuple[s
     if (folder / SPLITS).is_file():
         names = _json(folder / SPLITS).get("splits")
         if not names or not isinstance(names, list) or not all(map(_is_plain, names)):
-            raise DataError(f"{folder / SPLITS} names no splits. Save the data set again.")
+            raise _again(f"{folder / SPLITS} names no splits")
         roles = dict(zip(names, names, strict=True))
     else:
         roles = {name: str(split_role(name)) for name in _splits(folder)}
@@ -512,7 +509,7 @@ def _read_split(folder: Path) -> tuple[Split, set[str]]:
     listed = listed if isinstance(listed, list) else []
     files: list[Any] = [each.get("filename") for each in listed if isinstance(each, dict)]
     if not files or not isinstance(features, dict) or not all(map(_is_plain, files)):
-        raise DataError(f"{folder} names no Arrow files in it, or no features. Save the data set again.")
+        raise _again(f"{folder} names no Arrow files in it, or no features")
     if state.get("_indices_data_files"):
         raise DataError(
             f"{folder} was saved by an old version of datasets, with the order of its samples in another file. Load "
@@ -523,9 +520,7 @@ def _read_split(folder: Path) -> tuple[Split, set[str]]:
         _refuse_other(folder, files[0], parts[0], file, part)
     found = _joined(parts)
     if {*found.table.column_names} != {*features}:
-        raise DataError(
-            f"{folder}: dataset_info.json has other columns than {files[0]}. Save the data set again."
-        )
+        raise _again(f"{folder}: dataset_info.json has other columns than {files[0]}")
     if not len(found.table):
         raise DataError(f"{folder} has no samples. Remove this folder.")
     return found, {*files, STATE, "dataset_info.json"}
@@ -546,7 +541,7 @@ def _read_arrow(file: Path) -> Any:
                 batches.append(batch)
             return arrow.Table.from_batches(batches, stream.schema)
     except (OSError, arrow.ArrowException) as unreadable:
-        raise DataError(f"{file} is no Arrow stream ({unreadable}). Save the data set again.") from unreadable
+        raise _again(f"{file} is no Arrow stream ({unreadable})") from unreadable
 
 
 def _joined(parts: Sequence[Split]) -> Split:
@@ -568,10 +563,14 @@ def _json(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(read_bytes(file, error=DataError))
     except (ValueError, RecursionError) as broken:
-        raise DataError(f"{file} is no JSON. Save the data set again.") from broken
+        raise _again(f"{file} is no JSON") from broken
     if not isinstance(found, dict):
-        raise DataError(f"{file} has no JSON object. Save the data set again.")
+        raise _again(f"{file} has no JSON object")
     return found
+
+
+def _again(what: str) -> DataError:
+    return DataError(f"{what}. Save the data set again.")
 
 
 def _is_plain(name: Any) -> bool:

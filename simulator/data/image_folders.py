@@ -34,6 +34,7 @@ _SPLIT = re.compile(
     r"(train(ing)?|test(ing)?|val(id(ation)?)?|dev(el(opment)?)?|eval(uation)?)([ _-]?(set|data))?",
     re.IGNORECASE,
 )
+_HIDDEN = re.compile(r"\.|__MACOSX\Z")
 _ROLES = {"tr": "train", "te": "test"}
 """The role of a split by the first two letters of its name. All others are for validation."""
 _COLLECTIONS = ("images", "image", "imgs", "img", "jpegimages")
@@ -538,7 +539,7 @@ def _has_splits(folder: Path) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not _is_hidden(entry.name))
+    return sorted(each.name for each in os.scandir(folder) if each.is_dir() and not _HIDDEN.match(each.name))
 
 
 def _nested(folder: Path) -> list[str]:
@@ -564,17 +565,13 @@ def _walk(folder: Path, deep: bool = True) -> Iterator[Path]:
     waiting, known = [folder], {os.path.realpath(folder)}
     while waiting:
         for entry in os.scandir(waiting.pop()):
-            if _is_hidden(entry.name):
+            if _HIDDEN.match(entry.name):
                 continue
             if not entry.is_dir():
                 yield Path(entry.path)
             elif deep and (real := os.path.realpath(entry.path)) not in known:
                 known.add(real)
                 waiting.append(Path(entry.path))
-
-
-def _is_hidden(name: str) -> bool:
-    return name[0] == "." or name == "__MACOSX"
 
 
 def _is_image(file: Path) -> bool:

@@ -115,15 +115,8 @@ def load(file: Path, old: bool) -> LabeledSet:
         tokens = np.concatenate(samples)
         own = np.concatenate([numbers for _, numbers in pairs])
         learn = partial(_learned_vocabulary, file, _number(file, arrays, "padding", 0))
-        return UnfittedSet(
-            (tokens,),
-            learn,
-            ("tokens",),
-            labels=own,
-            classes=classes,
-            test_from=len(samples[0]),
-            reading=reading,
-        )
+        facts: dict[str, Any] = {"classes": classes, "test_from": len(samples[0]), "reading": reading}
+        return UnfittedSet((tokens,), learn, ("tokens",), labels=own, **facts)
     if name == "tokens":
         vocabulary, padding = (_number(file, arrays, key, 0) for key in ("vocabulary", "padding"))
         spec: InputSpec = _token_spec(file, samples[0].shape[1], vocabulary, padding)
@@ -138,11 +131,7 @@ def load(file: Path, old: bool) -> LabeledSet:
 def _learned_vocabulary(
     file: Path, padding: int, samples: UnfittedSet, held: Indices | None
 ) -> Callable[[UnfittedSet], SampleSet]:
-    """The vocabulary of tokens: up to the largest token of the samples at `held`, and padding. A larger one becomes
-    padding.
-
-    None: the rule of older sessions, by which all samples count.
-    """
+    """The vocabulary of tokens: up to the largest at `held`, and padding, which larger ones become. None: of all."""
     (tokens,) = samples.columns
     largest = int(tokens.max()) if held is None else max(int(tokens[held].max()), padding)
     spec = _token_spec(file, tokens.shape[1], max(largest, 0) + 1, padding)
@@ -207,9 +196,8 @@ def _kind_of(file: Path, name: str) -> str:
         return "images"
     if len(shape) == 2 and dtype.kind == "f":
         return "features"
-    kinds = [
-        kind for kind, kept in _SAMPLES.items() if len(shape) in kept.orders and dtype.kind in kept.dtypes
-    ]
+    fits = {kind: len(shape) in kept.orders and dtype.kind in kept.dtypes for kind, kept in _SAMPLES.items()}
+    kinds = [*filter(fits.get, fits)]
     if not kinds:
         raise DataError(f"{file}: '{name}' is {dtype} {list(shape)}, and no kind of samples has this form.")
     raise DataError(
@@ -225,8 +213,7 @@ def _token_spec(file: Path, length: int, vocabulary: int, padding: int) -> Token
 
 
 def _number(file: Path, arrays: Mapping[str, Values], name: str, default: int) -> int:
-    value = arrays.get(name)
-    if value is None:
+    if (value := arrays.get(name)) is None:
         return default
     if value.size != 1 or not np.issubdtype(value.dtype, np.integer) or int(value.item()) < 0:
         raise DataError(
@@ -285,12 +272,10 @@ def _read_npz(file: Path) -> tuple[_Keys, dict[str, Values]]:
 
 
 def _header_of(file: Path, name: str) -> tuple[tuple[int, ...], "np.dtype[Any]"]:
+    form = np.lib.format
     with zipfile.ZipFile(file) as archive, archive.open(f"{name}.npy") as member:
-        version = np.lib.format.read_magic(member)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, _, dtype = read(member)
+        is_first = form.read_magic(member) == (1, 0)
+        shape, _, dtype = (form.read_array_header_1_0 if is_first else form.read_array_header_2_0)(member)
     return shape, dtype
 
 
@@ -355,10 +340,15 @@ def _order(
             f'([n, h, w]), or with channels and without another axis. Add `axes="nhw"` to the file for the first, or '
             "save it as [n, h, w, c]."
         )
-    readings = " or ".join(_reading(each, shape) for each in orders)
+    ways = []
+    for order in orders:
+        size = dict(zip(order, shape, strict=True))
+        what = f"{size['h']}×{size['w']} pixels" if "h" in size else f"{size['t']} values"
+        ways.append(f"[{_spelled(order)}] with {what} and {size['c']} channels")
     raise DataError(
-        f"{file}: '{stored}' [n, {sizes}] can be read in two ways: {readings}. Say which with an array 'axes' in the "
-        f'file: `numpy.savez(file, **numpy.load(file), axes="{orders[0]}")`, or "{orders[1]}".'
+        f"{file}: '{stored}' [n, {sizes}] can be read in two ways: {' or '.join(ways)}. Say which with an array "
+        f"'axes' in the file: "
+        f'`numpy.savez(file, **numpy.load(file), axes="{orders[0]}")`, or "{orders[1]}".'
     )
 
 
@@ -377,17 +367,8 @@ def _is_ambiguous(kind: str, sizes: tuple[int, ...]) -> bool:
     return first in (1, 3) or not (last in (1, 3) or (last in (2, 4) and first > 4))
 
 
-_AXES = {"n": "n", "h": "h", "w": "w", "c": "channels", "t": "time"}
-
-
 def _spelled(order: str) -> str:
-    return ", ".join(_AXES[axis] for axis in order)
-
-
-def _reading(order: str, shape: tuple[int, ...]) -> str:
-    size = dict(zip(order, shape, strict=True))
-    what = f"{size['h']}×{size['w']} pixels" if "h" in size else f"{size['t']} values"
-    return f"[{_spelled(order)}] with {what} and {size['c']} channels"
+    return ", ".join({"c": "channels", "t": "time"}.get(axis, axis) for axis in order)
 
 
 def _make_bytes(file: Path, found: dict[str, Values]) -> list[str]:

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from simulator.data.samples import Indices, LabeledSet, Labels, Reading, SampleSet, UnfittedSet, Values
+from simulator.data.samples import Indices, LabeledSet, Labels, SampleSet, UnfittedSet, Values
 from simulator.data.specs import TokenSpec
 
 PADDING, UNKNOWN = 0, 1
@@ -109,7 +109,15 @@ def _learned(texts: UnfittedSet, held: Indices | None, split: Split) -> Callable
         new = np.ones(len(each), dtype=bool)
         if each is texts and held is not None:
             new[held] = False
-        reading = _told(each.reading, tokens[new]) if new.any() else each.reading
+        reading = each.reading
+        if new.any():
+            share = float((tokens[new] == UNKNOWN).sum() / max((tokens[new] != PADDING).sum(), 1))
+            said = f"{100 * share:.1f} % of the words in texts that clients do not train on are unknown"
+            if share <= UNKNOWN_SHARE:
+                reading = reading.plus(notes=[f"{said}."])
+            else:
+                said = f"{said}, more than {100 * UNKNOWN_SHARE:.0f} %. Use more texts."
+                reading = reading.plus(warnings=[said])
         if split is words and (blank := (tokens == PADDING).all(1)).any():
             said = f"{blank.sum():,} of {len(blank):,} texts have no words, such as that of row {blank.argmax() + 1:,}."
             reading = reading.plus(warnings=[said])
@@ -118,12 +126,3 @@ def _learned(texts: UnfittedSet, held: Indices | None, split: Split) -> Callable
         return replace(each, reading=reading).formed(tokens, SPEC, (*SPECIAL, *known))
 
     return formed
-
-
-def _told(reading: Reading, tokens: Values) -> Reading:
-    """With the share of unknown words in these texts, and a warning if it is large."""
-    share = float((tokens == UNKNOWN).sum() / max((tokens != PADDING).sum(), 1))
-    said = f"{100 * share:.1f} % of the words in texts that clients do not train on are unknown"
-    if share <= UNKNOWN_SHARE:
-        return reading.plus(notes=[f"{said}."])
-    return reading.plus(warnings=[f"{said}, more than {100 * UNKNOWN_SHARE:.0f} %. Use more texts."])
