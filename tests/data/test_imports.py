@@ -252,16 +252,16 @@ def test_signals_of_pfllib_lose_their_axis_of_one(tmp_path: Path) -> None:
     assert "'x' [n, 9, 1, 128] is read as signals." in report["notes"]
 
 
-def test_a_list_of_samples_is_an_array(tmp_path: Path) -> None:
+def test_a_list_of_samples_is_an_array_and_channels_of_several_sensors_are_put_in_one_axis(
+    tmp_path: Path,
+) -> None:
     folder = pfllib(tmp_path / "camelyon", small())
     pickled(folder / "train" / "0.npz", {"x": [*numbers(4, 3)], "y": [0, 1, 0, 1]})
     arrays, _, _ = imported(folder)
     assert np.array_equal(arrays["features"][:4], numbers(4, 3))
-
-
-def test_channels_of_several_sensors_are_put_in_one_axis(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
     x = numbers(4, 9, 3, 32)
-    arrays, _, _ = imported(pfllib(tmp_path / "pamap2", small(x)))
+    arrays, _, _ = imported(pfllib(tmp_path / "more" / "pamap2", small(x)))
     assert np.array_equal(arrays["signals"][:4], x.reshape(4, 27, 32))
 
 
@@ -439,18 +439,13 @@ def test_fractions_are_features_if_the_user_says_so(tmp_path: Path) -> None:
     assert np.array_equal(arrays["features"][:2], np.array(rows, dtype=np.float32))
 
 
-OTHER_NUMBERS_FEATURES: list[Any] = [
-    [[0.5, 1.5]] * 2,
-    [[0.0] * 64, [1.0] * 64],
-    [[0.1] * 64, [0.7] * 64],
-]
+OTHER_NUMBERS_FEATURES: list[Any] = [[[0.5, 1.5]] * 2, [[0.0] * 64, [1.0] * 64], [[0.1] * 64, [0.7] * 64]]
 
 
 def test_other_numbers_are_features(tmp_path: Path) -> None:
     for case, rows in enumerate(OTHER_NUMBERS_FEATURES):
-        place = tmp_path / str(case)
-        place.mkdir()
-        arrays, _, _ = imported(both(place / "f", rows, [0, 1]))
+        (tmp_path / str(case)).mkdir()
+        arrays, _, _ = imported(both(tmp_path / str(case) / "f", rows, [0, 1]))
         assert np.array_equal(arrays["features"][:2], np.array(rows, dtype=np.float32))
 
 
@@ -476,15 +471,6 @@ def test_sent140s_texts_are_words_of_the_training_parts(tmp_path: Path) -> None:
         [4, 1, 0],
     ]  # so, bad, good, and an unknown word
     assert report["left_out"]["column 2 of x"] == "the text is in the last column"
-
-
-def test_what_was_imported_runs_by_the_command_that_is_printed(
-    tmp_path: Path, cli: Callable[..., Result]
-) -> None:
-    both(tmp_path / "f", numbers(2, 3).tolist(), [0, 1])
-    typed = shlex.split(cli("data", "import", "f", "own", "--json").json()["command"])
-    expected = "htfl-sim run --dataset own/samples.npz --partition own/clients.json --clients 1"
-    assert " ".join(typed) == expected
 
 
 def test_whole_numbers_can_be_tokens(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from PIL import ExifTags, Image
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
-from simulator.base.reading import read_bytes
 from simulator.config import Config
 from simulator.data import datasets
 from simulator.data.samples import ImageSet, LabeledSet
@@ -192,13 +191,6 @@ def test_settings_of_folders_are_refused_for_other_data(tmp_path: Path) -> None:
     assert datasets.read(config, "digits", tmp_path).domains == ()
 
 
-def test_a_file_at_the_limit_is_read_and_a_byte_more_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"abc")
-    assert read_bytes(tmp_path / "file", most=3) == b"abc"
-    with pytest.raises(ConfigError, match="file is larger than 2 B, the most that is read"):
-        read_bytes(tmp_path / "file", most=2)
-
-
 def test_classes_can_be_in_a_column_of_a_csv_file(tmp_path: Path) -> None:
     own = pictures(tmp_path / "own", "2")
     table(own, "meta.csv", "age,file,sick", "1,0.png,yes", "0,1.png,no")
@@ -362,20 +354,12 @@ def test_arrays_are_read_by_their_keys(tmp_path: Path) -> None:
 
 
 RANGES: list[tuple[Any, list[int], str]] = [
-    (
-        np.float32([0, 0.2, 1]),
-        [0, 51, 255],
-        "'images' have numbers from 0 to 1. They are multiplied by 255 and r",
-    ),
-    (
-        np.float64([0, 7, 200]),
-        [0, 7, 200],
-        "'images' have numbers from 0 to 200. They are read from 0 to 255, as",
-    ),
+    (np.float32([0, 0.2, 1]), [0, 51, 255], "'images' have numbers from 0 to 1. They are multiplied by 255 and r"),
+    (np.float64([0, 7, 200]), [0, 7, 200], "'images' have numbers from 0 to 200. They are read from 0 to 255, as"),
     (np.float64([0, 7.6, 200]), [0, 8, 200], "They are read from 0 to 255, rounded to whole numbers."),
     (np.int64([0, 7, 200]), [0, 7, 200], ""),
     (np.array([False, True, True]), [0, 1, 1], ""),
-]
+]  # fmt: skip
 
 
 def test_numbers_become_bytes_and_it_is_said_how(tmp_path: Path) -> None:

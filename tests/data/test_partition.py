@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,17 +13,37 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from simulator.base.data_section import DataConfig, split_shares
+from simulator.base.data_section import DataConfig, Dividing, split_shares
 from simulator.base.errors import ConfigError, DataError
-from simulator.data import partition
-from simulator.data.federated import FederatedData
+from simulator.base.rng import numpy_stream
+from simulator.data import datasets, image_sets, partition
+from simulator.data.dividing import divided
+from simulator.data.federated import FederatedData, drawn
 from simulator.data.partition import RULES, Given, apportion, stratified
-from simulator.data.samples import joined
+from simulator.data.samples import ImageSet, joined
 from tests import federations
-from tests.data.strategies import labelled, seeds
 
 Labels = NDArray[np.int64]
 OF_CLASSES = ("pathological", "extended_dirichlet")
+seeds = st.integers(0, 2**32)
+
+
+@st.composite
+def labelled(
+    draw: st.DrawFn,
+    min_classes: int = 2,
+    max_classes: int = 12,
+    min_per_class: int = 0,
+    max_per_class: int = 60,
+) -> tuple[Labels, int]:
+    """Labels int64 [n] in random order, and the number of classes, of which some may be empty."""
+    amounts = draw(
+        st.lists(
+            st.integers(min_per_class, max_per_class), min_size=min_classes, max_size=max_classes
+        ).filter(any)
+    )
+    labels = np.repeat(np.arange(len(amounts)), amounts)
+    return np.random.default_rng(draw(seeds)).permutation(labels), len(amounts)
 
 
 def generator(seed: int = 0) -> np.random.Generator:
@@ -217,9 +238,9 @@ BY_HAND: list[tuple[str, list[int], int, dict[str, Any], list[list[float]], list
 
 
 def test_dirichlet_rules_with_given_draws_by_hand() -> None:
-    for rule, sizes, least, config, drawn, held, why in BY_HAND:
+    for rule, sizes, least, config, draws, held, why in BY_HAND:
         labels = np.repeat(np.arange(len(sizes)), sizes)
-        assert counts_of(labels, divide(rule, labels, 2, least, Shares(*drawn), **config)).tolist() == held, (
+        assert counts_of(labels, divide(rule, labels, 2, least, Shares(*draws), **config)).tolist() == held, (
             why
         )
 
@@ -444,3 +465,142 @@ def test_settings_that_do_not_go_with_a_file_are_refused() -> None:
     ):
         with pytest.raises(ConfigError, match=why):
             federations.config(data=data)
+
+
+# Domains: data sets made from others, and clients of one domain or some
+
+STREAM = numpy_stream(0, "tests/domains")
+
+
+def grey(*rows: list[int]) -> NDArray[np.uint8]:
+    """One image [1, h, w, 1]."""
+    return np.array(rows, dtype=np.uint8)[None, :, :, None]
+
+
+def test_pictures_change_by_domain() -> None:
+    assert image_sets.original(grey([1, 2], [3, 4]), STREAM)[0, 1, 0].tolist() == [3, 3, 3]
+    assert image_sets.rotated(grey([1, 2], [3, 4]), STREAM)[0, :, :, 0].tolist() == [[2, 4], [1, 3]]
+    assert image_sets.inverted(grey([0, 200]), STREAM)[0, 0, :, 2].tolist() == [255, 55]
+
+
+@given(seeds)
+def test_coloured_goes_from_a_dark_colour_to_a_light_one(seed: int) -> None:
+    """Where the image is black the one, where it is white the other, grey between them; never the same twice."""
+    images = np.repeat(grey([0, 255, 100]), 2, axis=0)
+    made = image_sets.coloured(images, np.random.default_rng(seed)).astype(int)
+    dark, light, between = made[:, 0, 0], made[:, 0, 1], made[:, 0, 2]
+    assert (dark < 128).all() and (light >= 128).all()
+    assert (np.abs(between - (dark + (light - dark) * 100 / 255)) <= 0.5).all()
+    assert made[0].tolist() != made[1].tolist()
+
+
+def test_blurred_keeps_what_is_even_and_spreads_a_point_by_binomial_weights() -> None:
+    """C(16, 8)² / 2³² of 255 is 9.83 in the middle, C(16, 8)·C(16, 10) / 2³² of it two pixels beside it: 6.12."""
+    assert (image_sets.blurred(grey([7] * 20, *[[7] * 20] * 19), STREAM) == 7).all()
+    point = np.zeros((1, 33, 33, 1), dtype=np.uint8)
+    point[0, 16, 16] = 255
+    made = image_sets.blurred(point, STREAM)
+    assert made[0, 16, 16, 0] == 10
+    assert made[0, 16, 18, 1] == made[0, 14, 16, 2] == 6
+    assert made[0, 16, 25:].max() == 0
+
+
+def coded(per_class: int = 40, test: int = 20) -> ImageSet:
+    """Grey images of 4×4 of three classes: no two alike, the test images last."""
+    count = 3 * (per_class + test)
+    images = np.arange(count, dtype=np.uint8)[:, None, None, None] + np.zeros((1, 4, 4, 1), dtype=np.uint8)
+    labels = np.arange(count) % 3
+    cut = 3 * per_class
+    return joined((images[:cut], labels[:cut]), (images[cut:], labels[cut:]), ("a", "b", "c"))
+
+
+def test_every_image_lies_in_one_domain_and_classes_and_parts_are_dealt_out_equally() -> None:
+    """40 images of a class over five domains are eight each, and 20 for the test four."""
+    made, again = (image_sets.in_domains(coded(), "coded") for _ in range(2))
+    assert made.domains == ("original", "rotated", "inverted", "coloured", "blurred")
+    assert made.fingerprint == again.fingerprint and made.domain is not None
+    of = {name: np.flatnonzero(made.domain == number) for number, name in enumerate(made.domains)}
+    assert made.images[of["original"], 0, 0, 0].tolist() == of["original"].tolist()
+    assert made.images[of["inverted"], 0, 0, 0].tolist() == (255 - of["inverted"]).tolist()
+    for label in range(3):
+        for part, each in ((slice(None, 120), 8), (slice(120, None), 4)):
+            assert np.bincount(made.domain[part][made.labels[part] == label]).tolist() == [each] * 5
+    entry, digits = datasets.get("digits_domains"), datasets.load("digits_domains", Path("unused"))
+    assert digits.images.shape == (1797, *entry.spec.shape[1:], entry.spec.shape[0])
+    assert (digits.test_from, len(digits) - digits.test_from) == (entry.train_samples, entry.test_samples)
+
+
+def in_two(count: int = 120) -> ImageSet:
+    """Twice as many photographs as drawings, four classes in each."""
+    images = np.zeros((count, 2, 2, 1), dtype=np.uint8)
+    images[:, 0, 0, 0] = np.arange(count)
+    plain = joined((images, np.arange(count) // 3 % 4), None, ("a", "b", "c", "d"))
+    return replace(plain, domains=("photo", "drawing"), domain=(np.arange(count) % 3 == 2).astype(np.int64))
+
+
+def domains_held(images: ImageSet, clients: int, **config: Any) -> list[set[int]]:
+    """The domains of every client's images."""
+    assert images.domain is not None
+    parts = divided(DataConfig(**config), clients, 0, images)
+    return [set(images.domain[np.concatenate(client)].tolist()) for client in parts]
+
+
+def test_clients_have_samples_of_as_many_domains_as_configured() -> None:
+    """By equal shares, two clients share 80 photographs, and two 40 drawings."""
+    quantities = [{}, {"partition": "iid", "quantity": "lognormal"}]
+    for rule in [*quantities, *({"partition": rule} for rule in get_args(Dividing))]:
+        domains_of = domains_held(in_two(240), 6, domains_per_client=1, **rule)
+        assert sorted(map(sorted, domains_of)) == [[0]] * 3 + [[1]] * 3, rule
+    for rule in ("iid", "dirichlet", "inner_dirichlet"):
+        assert domains_held(in_two(240), 4, domains_per_client=2, partition=rule) == [{0, 1}] * 4
+    config = DataConfig(partition="iid", quantity="equal", domains_per_client=1, split="1:1")
+    assert sorted(sum(map(len, parts)) for parts in divided(config, 4, 0, in_two())) == [20, 20, 40, 40]
+    config = DataConfig(partition="dirichlet", alpha=0.05, min_samples=15, domains_per_client=2)
+    assert min(sum(map(len, parts)) for parts in divided(config, 5, 0, in_two())) >= 15
+    data = FederatedData.build(
+        DataConfig(partition="iid", domains_per_client=1), 2, 0, in_two(), torch.device("cpu")
+    )
+    assert sorted(client["domains"] for client in data.summary()) == [["drawing"], ["photo"]]
+
+
+@given(st.integers(1, 5), st.integers(1, 20), st.integers(1, 5), seeds)
+def test_domains_are_held_by_as_equal_numbers_and_no_image_twice(
+    kinds: int, clients: int, each: int, seed: int
+) -> None:
+    each = min(each, kinds)
+    if clients * each < kinds:
+        clients = kinds
+    domain = np.arange(kinds * clients * 2) % kinds
+    about = partition.Given(np.zeros_like(domain), 1, clients, 1, np.random.default_rng(seed))
+    config = DataConfig(partition="iid", quantity="equal", domains_per_client=each)
+    shares = partition.by_domain(about, config, domain, [f"domain {number}" for number in range(kinds)])
+    assert sorted(np.concatenate(shares).tolist()) == list(range(len(domain)))
+    owned = [np.unique(domain[share]).tolist() for share in shares]
+    assert all(len(found) == each for found in owned)
+    owners = np.bincount([number for found in owned for number in found], minlength=kinds)
+    assert owners.max() - owners.min() <= 1
+
+
+def test_a_limit_takes_of_every_domain_in_proportion_and_domains_belong_to_the_fingerprint() -> None:
+    images = in_two()
+    few = images.take(drawn(images, 30, numpy_stream(0, "tests")))
+    assert images.domain is not None and few.domain is not None
+    assert np.bincount(few.domain).tolist() == [20, 10]
+    assert ((few.images[:, 0, 0, 0] % 3 == 2) == few.domain).all()
+    assert replace(images, domain=1 - images.domain).fingerprint != images.fingerprint
+    assert replace(images, domains=("photo", "sketch")).fingerprint != images.fingerprint
+
+
+def test_domains_that_cannot_be_dealt_are_a_configuration_error() -> None:
+    refused: list[tuple[int, int, str]] = [
+        (4, 3, r"data\.domains_per_client is 3, .* 2 domains \(photo, drawing\); use at most 2"),
+        (1, 1, "1 clients of 1 domains each leave samples of photo, drawing without a client; .* 2 clients"),
+    ]
+    for clients, each, why in refused:
+        with pytest.raises(ConfigError, match=why):
+            divided(DataConfig(partition="iid", domains_per_client=each), clients, 0, in_two())
+    with pytest.raises(ConfigError, match="data set 'digits' has no domains to deal out; use digits_domains"):
+        divided(DataConfig(domains_per_client=1), 2, 0, coded())
+    for rule, dealt in (("pathological", "classes"), ("extended_dirichlet", "classes"), ("shards", "shards")):
+        with pytest.raises(ValueError, match=f"partition '{rule}' deals out {dealt} domain by domain"):
+            DataConfig(partition=rule, domains_per_client=2)  # type: ignore[arg-type]

@@ -214,16 +214,15 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
-@pytest.mark.parametrize("long", ["x", "y"])
 @pytest.mark.long
-def test_a_file_with_one_long_cell_takes_little_memory(tmp_path: Path, long: str) -> None:
+def test_a_file_with_one_long_cell_takes_little_memory(tmp_path: Path) -> None:
     """2 MB in one cell of 5,000 rows. An array of texts of equal widths would have 40 GB."""
     rows = [("short", "no" if number % 2 else "yes") for number in range(5_000)]
-    rows[7] = ("z" * 2_000_000, "no") if long == "x" else ("short", "z" * 2_000_000)
+    rows[7] = ("z" * 2_000_000, "no")
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
     command = [sys.executable, "-c", MEASURE, str(tmp_path / "t.csv")]
     said, mib = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert f"column '{long}' has a cell with 2,000,000 characters in row 8" in said and len(said) < 400
+    assert "column 'x' has a cell with 2,000,000 characters in row 8" in said and len(said) < 400
     assert int(mib) < 500
 
 

