@@ -167,10 +167,7 @@ def _of_method(found: "Declared | type[Method]") -> MethodCard:
 
 
 def method_choices(config: Mapping[str, Any]) -> list[MethodCard]:
-    """Every method, with its unmet need in `obstacle`. Loads torch and takes a second or two: call it on a thread.
-
-    Without the data, needs of a client's samples or of own images are unknown, and left to the session's owner.
-    """
+    """Every method, with its unmet need in `obstacle`, as far as it is known without the data. Loads torch."""
     from simulator import methods
     from simulator.base.errors import HtflError
     from simulator.config import Config

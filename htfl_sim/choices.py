@@ -7,7 +7,7 @@ configuration. Loads nothing, because every command line begins with it.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hints
 
 if TYPE_CHECKING:
     from simulator.base.nested import Raw
@@ -20,6 +20,34 @@ QUICKSTART = "quickstart"
 QUICKSTARTS = {"image": QUICKSTART, "tokens": "quickstart_text", "signal": "quickstart_signals"}
 QUICKSTARTS["table"] = "quickstart_table"
 """The preset of a run that names none, by the kind of its data set's samples."""
+
+Kind = Literal[
+    "accuracy", "box", "tradeoff", "loss", "metrics", "partition", "tsne", "cka", "cka-curves", "inco", "sensitivity",
+    "heatmap", "gain-map", "gain-clients", "critical-difference", "pareto", "tuning", "timeline",
+]  # fmt: skip
+KINDS: dict[str, tuple[str, ...]] = {
+    "accuracy": ("by", "x"),
+    "box": ("by", "round"),
+    "tradeoff": ("by", "target"),
+    "loss": ("by", "x", "metrics"),
+    "metrics": ("by", "x", "metrics"),
+    "partition": (),
+    "tsne": ("round", "images"),
+    "cka": ("round", "layers"),
+    "cka-curves": ("by", "layers"),
+    "inco": ("by",),
+    "sensitivity": ("by", "axis", "select"),
+    "heatmap": ("axes", "select"),
+    "gain-map": ("by", "baseline"),
+    "gain-clients": ("by", "baseline", "last"),
+    "critical-difference": ("by", "last"),
+    "pareto": ("by", "last"),
+    "tuning": (),
+    "timeline": ("rounds",),
+}
+"""The kinds of figures, and each kind's options besides `width`."""
+OF_ONE = ("partition", "tsne", "cka", "timeline")
+"""The kinds that show one session."""
 
 
 @dataclass(frozen=True)

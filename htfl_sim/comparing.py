@@ -7,55 +7,30 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from checkpoints import DiskError, SessionUnreadable
 from htfl_sim import folders
+from htfl_sim.choices import KINDS, OF_ONE
+from htfl_sim.choices import Kind as Kind
 from simulator.base.errors import ConfigError, cannot_write, check_output
+from simulator.results.analysis import comparison, gain
+from simulator.results.analysis.caveats import listed
+from simulator.results.analysis.feed import read
+from simulator.results.analysis.overview import read_overview, read_overviews
+from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.table import Pivot, Select, Table
+from simulator.results.analysis.variance import VarianceTable, variances
+from simulator.studies.folder import study_text
+from simulator.studies.selection import select as selected
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from simulator.results.analysis.gain import GainTable as GainTable
-    from simulator.results.analysis.gain import Test
-    from simulator.results.analysis.run import SessionData
-    from simulator.results.analysis.table import Pivot as Pivot
-    from simulator.results.analysis.table import Select
-    from simulator.results.analysis.table import Table as Table
-    from simulator.results.analysis.tabular import TextTable as TextTable
-    from simulator.results.analysis.variance import VarianceTable as VarianceTable
 
 __all__ = ["KINDS", "Report", "compare", "gains", "pivot", "plot", "report", "variance"]
 
 Place = str | Path
 Say = Callable[[str], object]
-Kind = Literal[
-    "accuracy", "box", "tradeoff", "loss", "metrics", "partition", "tsne", "cka", "cka-curves", "inco", "sensitivity",
-    "heatmap", "gain-map", "gain-clients", "critical-difference", "pareto", "tuning", "timeline",
-]  # fmt: skip
-KINDS: dict[str, tuple[str, ...]] = {
-    "accuracy": ("by", "x"),
-    "box": ("by", "round"),
-    "tradeoff": ("by", "target"),
-    "loss": ("by", "x", "metrics"),
-    "metrics": ("by", "x", "metrics"),
-    "partition": (),
-    "tsne": ("round", "images"),
-    "cka": ("round", "layers"),
-    "cka-curves": ("by", "layers"),
-    "inco": ("by",),
-    "sensitivity": ("by", "axis", "select"),
-    "heatmap": ("axes", "select"),
-    "gain-map": ("by", "baseline"),
-    "gain-clients": ("by", "baseline", "last"),
-    "critical-difference": ("by", "last"),
-    "pareto": ("by", "last"),
-    "tuning": (),
-    "timeline": ("rounds",),
-}
-"""The kinds of figures, and each kind's options besides `width`."""
-OF_ONE = ("partition", "tsne", "cka", "timeline")
-"""The kinds that show one session."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +47,14 @@ def compare(
     by: str | Sequence[str] = (),
     target: float | None = None,
     baseline: str | None = None,
-    select: "Select | None" = None,
+    select: Select | None = None,
     *,
     last: int = 1,
     columns: Sequence[str] = (),
     at_time: float | str | None = None,
     sessions_dir: Place | None = None,
     say: Say | None = None,
-) -> "Table":
+) -> Table:
     """Sessions as one table, grouped by `by`: 'method', 'dataset', any setting; by default, the settings that differ.
 
     target: also the cost until this mean test accuracy, 0…1. baseline: also the difference from this row. select
@@ -88,38 +63,33 @@ def compare(
     sessions as they were at this simulated time, in seconds or as "2h". `say` receives notes about sessions that are
     left out; by default, they are warnings. Raises ConfigError, and SessionUnreadable if no session can be read.
     """
-    from simulator.results.analysis.comparison import table
-    from simulator.results.analysis.overview import read_overview
-
-    runs, _ = chosen(names, read_overview, sessions_dir, say)
-    return table(runs, by, target, baseline, select, last, columns, at_time)
+    runs, _ = chosen(names, sessions_dir, say)
+    return comparison.table(runs, by, target, baseline, select, last, columns, at_time)
 
 
 def pivot(
     names: str | Sequence[str],
     rows: str,
     columns: str,
-    select: "Select | None" = None,
+    select: Select | None = None,
     *,
     last: int = 1,
     at_time: float | str | None = None,
     sessions_dir: Place | None = None,
     say: Say | None = None,
-) -> "Pivot":
+) -> Pivot:
     """A paper's table: a row for each value of an axis, such as 'method', and a column for each value of another.
 
     A cell is the mean test accuracy over sessions: selected on eval, or over the last rounds. Raises like `compare`.
     """
-    from simulator.results.analysis.table import Pivot
-
     by = (rows, columns)
-    table = compare(names, by, select=select, last=last, at_time=at_time, sessions_dir=sessions_dir, say=say)
-    if len(table.by) > len(by):
+    found = compare(names, by, select=select, last=last, at_time=at_time, sessions_dir=sessions_dir, say=say)
+    if len(found.by) > len(by):
         raise ConfigError(
             "These are trials of a tuning study, and a cell would be their mean. "
             f"Use `by={rows}` for a row for each trial, or wait for the final seeds."
         )
-    return Pivot(table)
+    return Pivot(found)
 
 
 def gains(
@@ -129,12 +99,12 @@ def gains(
     *,
     last: int = 1,
     margin: float | None = None,
-    test: "Test | None" = None,
+    test: gain.Test | None = None,
     correct: bool = False,
     columns: Sequence[str] = (),
     sessions_dir: Place | None = None,
     say: Say | None = None,
-) -> "GainTable":
+) -> gain.GainTable:
     """Who gains over a baseline method: each client's accuracy less that of the same client in the baseline's session.
 
     The table has the mean gain with its interval over seeds, the shares of clients that gain and that lose, and the
@@ -142,11 +112,10 @@ def gains(
     whether the gain is smaller (TOST). test 't' or 'wilcoxon': also test whether there is a gain. correct: correct
     p values for the number of rows (Holm). Raises like `compare`, and ConfigError where no session has a partner.
     """
-    from simulator.results.analysis.gain import gains as found
-    from simulator.results.analysis.overview import read_overview
-
-    runs, _ = chosen(names, read_overview, sessions_dir, say)
-    return found(runs, by, baseline, last=last, margin=margin, test=test, correct=correct, columns=columns)
+    runs, _ = chosen(names, sessions_dir, say)
+    return gain.gains(
+        runs, by, baseline, last=last, margin=margin, test=test, correct=correct, columns=columns
+    )
 
 
 def variance(
@@ -155,15 +124,12 @@ def variance(
     *,
     sessions_dir: Place | None = None,
     say: Say | None = None,
-) -> "VarianceTable":
+) -> VarianceTable:
     """How much seed.data, seed.init, and seed.training contribute to the variance of the last mean accuracy.
 
     Groups and `say` are as in `compare`. Raises ConfigError if the seeds of a group are not crossed.
     """
-    from simulator.results.analysis.overview import read_overview
-    from simulator.results.analysis.variance import variances
-
-    runs, _ = chosen(names, read_overview, sessions_dir, say)
+    runs, _ = chosen(names, sessions_dir, say)
     return variances(runs, by)
 
 
@@ -182,7 +148,6 @@ def plot(
     KINDS has each kind's options. Every kind takes width='column' or 'page'. partition, tsne, cka, and timeline show
     one session. `say` receives notes about the figure; by default, they are warnings. Raises ConfigError and DataError.
     """
-    from simulator.results.analysis.overview import read_overview
     from simulator.results.figures import style
 
     checked(kind, options)
@@ -190,7 +155,7 @@ def plot(
         if Path(out).suffix.lower() not in style.FORMATS:
             raise ConfigError(f"A figure is written as {', '.join(style.FORMATS)}; '{out}' ends otherwise.")
         check_output(Path(out))
-    runs, _ = chosen(names, read_overview, sessions_dir, say)
+    runs, _ = chosen(names, sessions_dir, say)
     figure, notes = drawn(kind, runs, options, data_dir)
     _tell(notes, say)
     if out is not None:
@@ -199,7 +164,7 @@ def plot(
 
 
 def plot_runs(
-    kind: str, runs: "Sequence[SessionData]", options: dict[str, Any], data_dir: Place | None
+    kind: str, runs: Sequence[SessionData], options: dict[str, Any], data_dir: Place | None
 ) -> "Figure":
     """A figure of sessions that were read. Notes become warnings at the caller's caller."""
     checked(kind, options)
@@ -215,7 +180,7 @@ def report(
     by: str | Sequence[str] = (),
     target: float | None = None,
     baseline: str | None = None,
-    select: "Select | None" = None,
+    select: Select | None = None,
     *,
     sessions_dir: Place | None = None,
     data_dir: Place | None = None,
@@ -226,10 +191,7 @@ def report(
     out: by default, a file in this folder with the first session's name and .html. Raises like `compare`, and
     ConfigError if the file cannot be written.
     """
-    from simulator.results.analysis.comparison import table
-    from simulator.results.analysis.feed import read
     from simulator.results.report.contents import gather, page, pictures
-    from simulator.studies.folder import study_text
 
     names, home = _listed(names), folders.sessions_dir(sessions_dir)
     stem = folders.plain_name([names[0].replace("/", "-").rstrip("-*")]) or "report"
@@ -237,8 +199,8 @@ def report(
     if file.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"A report is written as .html; '{file}' ends otherwise.")
     check_output(file)
-    runs, left_out = chosen(names, read, home, say)
-    result = table(runs, by, target, baseline, select)
+    runs, left_out = chosen(names, home, say, whole=True)
+    result = comparison.table(runs, by, target, baseline, select)
     figures = pictures(names, runs, result.by, result.select, home, folders.data_folder(data_dir))
     asked, study = None, folders.study_folder(names[0], home) if len(names) == 1 else None
     if study:
@@ -255,22 +217,12 @@ def report(
 
 
 def chosen(
-    names: str | Sequence[str],
-    look: "Callable[[Path], SessionData]",
-    sessions_dir: Place | None,
-    say: Say | None,
-) -> "tuple[list[SessionData], list[str]]":
-    """The named sessions, read by `look`, and notes about those that are left out, which `say` also receives.
-
-    Raises SessionUnreadable if no session can be read or none has a round.
-    """
-    from simulator.results.analysis.caveats import listed
-    from simulator.results.analysis.overview import read_overviews
-    from simulator.studies.selection import select
-
+    names: str | Sequence[str], sessions_dir: Place | None, say: Say | None, whole: bool = False
+) -> tuple[list[SessionData], list[str]]:
+    """The named sessions (`whole`: with all records), and notes on others. Raises SessionUnreadable if none is left."""
     names = _listed(names)
-    found = select(names, folders.sessions_dir(sessions_dir))
-    runs, faults = read_overviews(found.sessions, look)
+    found = selected(names, folders.sessions_dir(sessions_dir))
+    runs, faults = read_overviews(found.sessions, read if whole else read_overview)
     if not runs:
         raise SessionUnreadable(
             faults[0].error if faults else f"nothing has begun in {', '.join(names)} yet."
@@ -302,7 +254,7 @@ def checked(kind: str, options: dict[str, Any]) -> None:
 
 
 def drawn(
-    kind: str, runs: "Sequence[SessionData]", options: dict[str, Any], data_dir: Place | None
+    kind: str, runs: Sequence[SessionData], options: dict[str, Any], data_dir: Place | None
 ) -> "tuple[Figure, list[str]]":
     """The figure of a kind, and notes about it."""
     if kind == "tuning":

@@ -115,10 +115,7 @@ def new_name(config: Config, folder: Path, now: datetime) -> str:
 
 
 def check_switch(settings: Mapping[str, Any], method: str | None, assignments: Sequence[str]) -> Config:
-    """The configuration after a switch of a session: to a method, to settings 'key=value', or to both.
-
-    Raises ConfigError for invalid settings, and for a switch that changes nothing.
-    """
+    """The configuration after a switch to a method and settings 'key=value'. Raises ConfigError if nothing changes."""
     return asked_for(Config.read(settings), {"method": method, "set": list(assignments)})
 
 
@@ -131,10 +128,7 @@ def _loaded(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_names(config: Config) -> None:
-    """Refuse a model, data set, strategy, or runner that does not exist, before anything loads torch.
-
-    A file of the user's may have registered others. Raises ConfigError.
-    """
+    """Refuse an unknown model, data set, strategy, or runner before anything loads torch. Raises ConfigError."""
     group = config.federation.group
     if "simulator.models" not in sys.modules:
         models = [card.name for card in catalog.model_table()]

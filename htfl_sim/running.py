@@ -41,10 +41,7 @@ Progress = bool | Callable[[Record], object]
 
 
 class _OpenSession:
-    """The open session of a folder, shared by every `Run` of that folder in this process.
-
-    It is closed when the last of them is collected, and when the process ends.
-    """
+    """The open session of a folder, shared by every `Run` of it in this process, and closed with the last of them."""
 
     def __init__(self, folder: Path, session: Session | None) -> None:
         self._folder = folder

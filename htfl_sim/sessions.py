@@ -70,18 +70,14 @@ __all__ = [
 ]  # fmt: skip
 
 Place = str | Path
+folder_of = folders.session_folder
 CODE = {str(kind): kind for kind, _ in Files()}
 """The kinds of Python files."""
 
 
-def folder_of(session: Place, sessions_dir: Place | None = None) -> Path:
-    """A session's folder. Raises SessionUnreadable with the nearest name if there is none."""
-    return folders.session_folder(session, folders.sessions_dir(sessions_dir))
-
-
 def own_folders(place: Place, sessions_dir: Place | None = None) -> tuple[Path, list[Path]]:
     """The folder of a session or a study, for a change, and its sessions: itself, or all that are in the study."""
-    folder = folders.own_folder(place, folders.sessions_dir(sessions_dir))
+    folder = folders.own_folder(place, sessions_dir)
     return folder, checkpoints.sessions(folder) if checkpoints.is_group(folder) else [folder]
 
 
@@ -125,10 +121,7 @@ def search(
 
 
 def duplicates(sessions_dir: Place | None = None) -> list[list[Summary]]:
-    """Groups of sessions with equal fingerprints: runs that have, or will have, the same bits. Oldest first.
-
-    Forks, sessions after a switch, and sessions of older versions belong to no group.
-    """
+    """Groups of sessions with equal fingerprints, so with the same bits; oldest first. None has a fork or a switch."""
     from simulator.sessions.fingerprint import fingerprint_of
 
     groups: dict[str, list[Summary]] = {}
@@ -241,7 +234,7 @@ def verify(session: Place, *, sessions_dir: Place | None = None) -> list[Finding
 
     It is sound if no finding is 'damage'.
     """
-    study = folders.study_folder(session, folders.sessions_dir(sessions_dir))
+    study = folders.study_folder(session, sessions_dir)
     if study is None:
         return checkpoints.verify(folder_of(session, sessions_dir))
     from simulator.studies.folder import STUDY
@@ -274,7 +267,7 @@ def prune(
     Missing arguments are taken from the session's configuration. dry_run: only return what would be removed. steal: the
     machine that ran the session is dead. Raises Locked while it runs.
     """
-    folder = folders.own_session(session, folders.sessions_dir(sessions_dir))
+    folder = folders.own_session(session, sessions_dir)
     document = CheckedReader(folder).document
     with well_formed(folder):
         configured = document["config"]["checkpoint"]
@@ -486,7 +479,7 @@ def remove(session: Place, *, steal: bool = False, sessions_dir: Place | None = 
 
     Returns the removed folder. Raises Locked while a process runs it. steal: the machine that ran it is dead.
     """
-    folder = folders.own_folder(session, folders.sessions_dir(sessions_dir))
+    folder = folders.own_folder(session, sessions_dir)
     check_idle(folder, steal=steal)
     checkpoints.remove(folder, steal=steal)
     return folder
@@ -500,7 +493,7 @@ def rename(session: Place, name: str, *, sessions_dir: Place | None = None) -> P
     """
     from simulator.studies.folder import rename_links
 
-    folder = folders.own_folder(session, folders.sessions_dir(sessions_dir))
+    folder = folders.own_folder(session, sessions_dir)
     check_renamable(folder, name)
     after = checkpoints.rename(folder, name)
     rename_links(after, folder.name)
@@ -509,7 +502,7 @@ def rename(session: Place, name: str, *, sessions_dir: Place | None = None) -> P
 
 def check_renamable(session: Place, name: str, *, sessions_dir: Place | None = None) -> None:
     """Raise as `rename` would. Renaming checks again, under the lock."""
-    folder = folders.own_folder(session, folders.sessions_dir(sessions_dir))
+    folder = folders.own_folder(session, sessions_dir)
     new = folder.parent / folders.checked_name(name)
     if checkpoints.is_group(folder.parent):
         finds = f"a point of the study {folder.parent.name}, which finds it by its name"
@@ -653,10 +646,9 @@ def inspect(place: Place, *, sessions_dir: Place | None = None) -> Inspection:
 
     Files are hashed if they are regular ones. Raises SessionUnreadable, ConfigError, and DiskError.
     """
-    home = folders.sessions_dir(sessions_dir)
-    study = folders.study_folder(place, home)
+    study = folders.study_folder(place, sessions_dir)
     found = list[Named]()
-    sessions = checkpoints.sessions(study) if study else [folders.session_folder(place, home)]
+    sessions = checkpoints.sessions(study) if study else [folder_of(place, sessions_dir)]
     if study:
         found += _of_study(study)
     versions: dict[str, list[str]] = {}

@@ -122,10 +122,7 @@ class Interrupt:
 
 @contextmanager
 def heeded() -> Iterator[Interrupt]:
-    """Within it, the first interrupt is noted. A second raises KeyboardInterrupt at once, and the round is lost.
-
-    Only the main thread receives signals. On other threads, nothing is noted.
-    """
+    """Note the first interrupt. A second raises KeyboardInterrupt at once. Only the main thread receives signals."""
     interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
         yield interrupt

@@ -74,10 +74,7 @@ SILENT: Watch = _Silent()
 
 
 class Waiting(TypedDict, total=False):
-    """How to wait for the owner's answer.
-
-    wait: until the command holds, at most `timeout` seconds. If false, return at once. watch: receives the progress.
-    """
+    """wait: until the command holds, at most `timeout` seconds; else return at once. watch: receives the progress."""
 
     wait: bool
     timeout: float | None
@@ -291,20 +288,17 @@ def assigned(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _session(session: Place, sessions_dir: Place | None) -> CheckedReader:
-    return CheckedReader(folders.own_session(session, folders.sessions_dir(sessions_dir)))
+    return CheckedReader(folders.own_session(session, sessions_dir))
 
 
 def _reader(session: Place, sessions_dir: Place | None) -> Owned:
-    if study := folders.study_folder(session, folders.sessions_dir(sessions_dir)):
+    if study := folders.study_folder(session, sessions_dir):
         return checkpoints.GroupReader(study)
     return _session(session, sessions_dir)
 
 
 def _switched(reader: CheckedReader, command: Command, timeout: float | None, watch: Watch) -> Answer | None:
-    """Wait for the checkpoint of a switch's first round, unless the session is paused or ends before.
-
-    For a switch in a later round, wait only until the owner has accepted it.
-    """
+    """Wait for the checkpoint of a switch's first round; for a later round, only until the owner has accepted it."""
     posted, switched = time.monotonic(), False
 
     def tell() -> None:

@@ -200,10 +200,7 @@ def has_gpu() -> bool:
 
 
 def open_point(planned: "Plan", number: int, launched: Launch) -> "Session | None":
-    """The session of one point, counted from 0, to run here; None if it is finished.
-
-    Raises ConfigError if there is no such point, and Locked if a process runs it.
-    """
+    """The session of one point, counted from 0, to run here; None if it is finished. Raises ConfigError and Locked."""
     name, points = planned.folder.name, planned.points
     if not planned.listed:
         raise ConfigError(
@@ -221,7 +218,7 @@ def open_point(planned: "Plan", number: int, launched: Launch) -> "Session | Non
 
 def status(study: Place, sessions_dir: Place | None = None) -> list[Status]:
     """The status of every point of a study, from its files alone. Raises SessionUnreadable if there is no study."""
-    folder = folders.study_folder(study, folders.sessions_dir(sessions_dir))
+    folder = folders.study_folder(study, sessions_dir)
     if folder is None:
         raise SessionUnreadable(f"there is no study {study}; hs.sweep makes one.")
     return [status_of(folder, point) for point in read_points(folder)]
@@ -229,7 +226,7 @@ def status(study: Place, sessions_dir: Place | None = None) -> list[Status]:
 
 def linked(study: Place, sessions_dir: Place | None = None) -> dict[str, str]:
     """The points of a study that use the session of an identical run, with that session's name."""
-    folder = folders.study_folder(study, folders.sessions_dir(sessions_dir))
+    folder = folders.study_folder(study, sessions_dir)
     points = read_points(folder) if folder else ()
     return {
         point.name: point.link["session"]

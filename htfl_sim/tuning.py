@@ -37,11 +37,7 @@ class Tuning(TextTable["Tuned"]):
     """What tuning found: a row for each method that is done."""
 
     asked: "Request"
-    found: "tuple[Tuned, ...]"
-
-    @property
-    def rows(self) -> "tuple[Tuned, ...]":  # type: ignore[override]
-        return self.found
+    rows: "tuple[Tuned, ...]"
 
     def columns(self) -> "list[Column[Tuned]]":
         """Method, budget, score on eval, chosen values, and the accuracy of the final seeds."""
@@ -302,9 +298,8 @@ def seed_numbers(text: str) -> tuple[int, ...]:
 
 def folder_of(name: Place, sessions_dir: Place | None = None) -> Path:
     """The folder of a tuning study, which may not exist yet."""
-    home = folders.sessions_dir(sessions_dir)
-    there = folders.study_folder(name, home)
-    return there or (folders.new_session(str(name), home) if isinstance(name, str) else Path(name))
+    there = folders.study_folder(name, sessions_dir)
+    return there or (folders.new_session(name, sessions_dir) if isinstance(name, str) else name)
 
 
 def _tested(row: "Tuned") -> str:

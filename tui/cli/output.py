@@ -18,7 +18,7 @@ from tui.common.errors import OutputClosed
 from tui.common.formatting import NONE, printable
 
 if TYPE_CHECKING:
-    from htfl_sim.comparing import TextTable
+    from simulator.results.analysis.tabular import TextTable
 
 UNLIMITED = 10_000
 """Columns without a terminal's limit: in a pipe, no cell may be cut."""

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import htfl_sim as hs
-from htfl_sim.choices import Plugins
-from htfl_sim.comparing import KINDS, Kind
+from htfl_sim.choices import KINDS, Kind, Plugins
 from tui.cli import completion, options, output
 from tui.cli.options import Option, argument, flag
 from tui.common.formatting import printable
 
 if TYPE_CHECKING:
-    from htfl_sim.comparing import TextTable
+    from simulator.results.analysis.tabular import TextTable
 
 
 NAMES = "Sessions, studies, STUDY/POINT, globs in quotes, as 't3/*', or tag:NAME."

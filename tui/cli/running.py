@@ -132,7 +132,7 @@ def resume(
       htfl-sim resume /mnt/big/sessions/mu07 --device cuda --allow-inexact
       htfl-sim resume mu07 --set training.precision=float32 --allow-inexact
     """
-    if study := hs.folders.study_folder(session, hs.folders.sessions_dir(places.sessions_dir)):
+    if study := hs.folders.study_folder(session, places.sessions_dir):
         if not hs.steering.is_live(study):
             raise hs.ConfigError(
                 f"No process runs the study {study.name}. Continue it: "
@@ -140,7 +140,7 @@ def resume(
             )
         steer.ask(hs.steering.resume, study, as_json=False)
         return
-    folder = hs.folders.own_session(session, hs.folders.sessions_dir(places.sessions_dir))
+    folder = hs.folders.own_session(session, places.sessions_dir)
     if hs.steering.is_live(folder) and not steal:
         given: dict[str, Any] = {"--rounds": rounds, "--until": until, "--until-time": until_time}
         given |= {"--plugin": own.plugins or None, "--model": own.models or None}

@@ -142,7 +142,7 @@ def show(
     from tui.cli.session_page import parts
 
     found = hs.sessions.details(session, round, sessions_dir=sessions_dir)
-    if note := hs.folders.link_note(session, hs.folders.sessions_dir(sessions_dir)):
+    if note := hs.folders.link_note(session, sessions_dir):
         output.say(note)
     with well_formed(found.run.folder):
         if as_json:
@@ -444,9 +444,8 @@ def verify(
       htfl-sim verify mu07 --json
       for s in sessions/*/; do htfl-sim verify "$s" || echo "$s"; done
     """
-    home = hs.folders.sessions_dir(sessions_dir)
-    folder = hs.folders.study_folder(session, home) or hs.sessions.folder_of(session, sessions_dir)
-    if not hs.folders.is_group(folder) and (note := hs.folders.link_note(session, home)):
+    folder = hs.folders.study_folder(session, sessions_dir) or hs.sessions.folder_of(session, sessions_dir)
+    if not hs.folders.is_group(folder) and (note := hs.folders.link_note(session, sessions_dir)):
         output.say(note)
     found = hs.sessions.verify(folder)
     damaged = [each for each in found if each.severity == "damage"]
