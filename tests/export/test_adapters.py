@@ -21,10 +21,8 @@ PREFIX = "base_model.model."
 def exported(folder: Path, group: str = "tiny_vit1", **method: object) -> dict[int, Exported]:
     """The clients of two rounds with one small model, of which three of four take part in each."""
     options = {f"method__{key}": value for key, value in method.items()}
-    hs.run(
-        tiny(method="lora", federation__group=group, rounds=2, training__lr=0.5, **options),
-        folder / "run",
-    )
+    config = tiny(method="lora", federation__group=group, rounds=2, training__lr=0.5, **options)
+    hs.run(config, folder / "run")
     return {each.client: each for each in written(folder)}
 
 
@@ -46,20 +44,18 @@ def of_layer(config: dict[str, Any], key: str, default: str, path: str) -> float
     return float(found[0] if found else config[default])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"ranks": [2, 16], "alpha": 3.0},
-        pytest.param({"ranks": [2, 16]}, marks=pytest.mark.long),
-        pytest.param({"ranks": [1], "aggregation": "flora", "head": "local"}, marks=pytest.mark.long),
-    ],
-    ids=["alpha", "no alpha", "flora"],
+LONG = pytest.mark.long
+OPTIONS = (
+    {"ranks": [2, 16], "alpha": 3.0},
+    pytest.param({"ranks": [2, 16]}, marks=LONG),
+    pytest.param({"ranks": [1], "aggregation": "flora", "head": "local"}, marks=LONG),
 )
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["alpha", "no alpha", "flora"])
 def test_body_and_factors_give_the_model(options: dict[str, Any], tmp_path: Path) -> None:
     """Ranks above 8, the smaller side of all layers, are cut. The sum of all updates of `flora` has any rank."""
-    trained = {
-        client: each for client, each in exported(tmp_path, **options).items() if each.adapter is not None
-    }
+    trained = {client: each for client, each in exported(tmp_path, **options).items() if each.adapter}
     assert len(trained) >= 3
     body = load_file(tmp_path / "models" / "tiny_vit1.body.safetensors")
     for client, each in trained.items():
@@ -123,16 +119,9 @@ def test_layers_of_different_ranks_have_patterns_of_their_whole_names() -> None:
 def test_the_configuration_has_what_peft_reads_of_a_trained_adapter() -> None:
     config = LowRank({}, {"fc": 4}, None).config()
     assert {key: config[key] for key in config if key not in ("r", "lora_alpha", "target_modules")} == {
-        "peft_type": "LORA",
-        "base_model_name_or_path": None,
-        "task_type": None,
-        "inference_mode": True,
-        "rank_pattern": {},
-        "alpha_pattern": {},
-        "lora_dropout": 0.0,
-        "bias": "none",
-        "modules_to_save": ["head"],
-    }
+        "peft_type": "LORA", "base_model_name_or_path": None, "task_type": None, "inference_mode": True,
+        "rank_pattern": {}, "alpha_pattern": {}, "lora_dropout": 0.0, "bias": "none", "modules_to_save": ["head"],
+    }  # fmt: skip
 
 
 @pytest.mark.long

@@ -35,37 +35,23 @@ def expected(*names: str) -> dict[str, str]:
     return {name: style.shade(look_of(name)) for name in names}
 
 
-def test_every_registered_method_has_a_color_and_dashes_of_its_own() -> None:
-    looks = {name: look_of(name) for name in methods.names()}
-    assert len({(look.colour, look.dashes) for look in looks.values()}) == len(looks) >= 29
+def test_every_registered_method_has_a_color_with_dashes_and_a_mark_of_its_own() -> None:
+    """Areas have no dashes."""
+    looks = [look_of(name) for name in methods.names()]
+    assert len({(look.colour, look.dashes) for look in looks}) == len(looks) >= 29
+    assert len({(look.colour, look.mark) for look in looks}) == len(looks)
 
 
 def test_methods_that_the_papers_compare_differ_in_color() -> None:
+    baselines = ("standalone", "fml", "fedkd", "lg_fedavg", "fedproto")
     for table in (
-        ("standalone", "fml", "fedkd", "lg_fedavg", "fedproto", "fd", "fedgh", "fedlora", "fedssa"),
-        ("lg_fedavg", "fedgh", "fml", "fedkd", "fd", "fedproto", "fedl2g_l", "fedl2g_f", "fedgen"),
+        (*baselines, "fd", "fedgh", "fedlora", "fedssa"),
+        (*baselines[1:], "fedgh", "fd", "fedl2g_l", "fedl2g_f", "fedgen"),
         ("fedavg", "fedprox", "fednova", "moon", "scaffold", "heterofl", "fedrolex", "heteroavg"),
-        (
-            "fedgh",
-            "fedlora",
-            "fedssa",
-            "fedl2g_f",
-            "fedproto",
-            "lg_fedavg",
-            "fedtgp",
-            "standalone",
-            "fml",
-            "fedkd",
-        ),
+        (*baselines, "fedgh", "fedlora", "fedssa", "fedl2g_f", "fedtgp"),
     ):
         assert len({look_of(name).colour for name in table}) == len(table)
         assert len({(look_of(name).dashes, look_of(name).mark) for name in table}) == len(table), "in grays"
-
-
-def test_no_two_methods_have_the_same_color_and_mark() -> None:
-    """Areas have no dashes."""
-    looks = {name: look_of(name) for name in methods.names()}
-    assert len({(look.colour, look.mark) for look in looks.values()}) == len(looks)
 
 
 def test_a_method_of_ones_own_has_its_look_by_a_hash_of_its_name() -> None:
@@ -85,28 +71,25 @@ def test_a_method_has_its_color_in_whatever_order_it_is_drawn() -> None:
 
 
 def test_a_method_has_its_color_in_every_kind_of_figure() -> None:
-    runs = sessions(*NAMES)
+    runs, shown = sessions(*NAMES), [*expected(*NAMES).values()]
     assert shades(accuracy.losses(runs, metrics=["objective"], by="method"), NAMES) == expected(*NAMES)
-    boxes = accuracy.boxes(runs, by="method").axes[0].patches
-    discs = accuracy.tradeoff(runs, by="method").axes[0].collections
-    assert [to_hex(box.get_facecolor()) for box in boxes] == [*expected(*NAMES).values()]
-    assert [to_hex(disc.get_facecolor()[0]) for disc in discs] == [*expected(*NAMES).values()]
     both = [measured(name, (2, 0.2, 0.4), method=name) for name in NAMES]
-    by_layer = clients.cka_curves(both, by="method").axes[1]
-    assert [to_hex(line.get_color()) for line in by_layer.lines] == [*expected(*NAMES).values()]
+    alone = run("alone", [0.4], 0, "standalone")
     grid = [
         run(f"{name}-{size}", [0.5], method=name, training={"batch_size": size})
         for name in NAMES
         for size in (8, 16)
     ]
     curve = sensitivity.curve(grid, axis="training.batch_size", by="method").axes[0]
-    drawn = [to_hex(line[0].get_color()) for line in curve.containers]
-    assert drawn == [*expected(*NAMES).values()]
-    alone = [run(f"alone-{name}", [0.4], 0, "standalone") for name in NAMES[:1]]
-    sorted_gains = gains.gain_clients([*sessions(*NAMES), *alone], by="method").axes[0].lines[:-1]
-    assert [to_hex(line.get_color()) for line in sorted_gains] == [*expected(*NAMES).values()]
-    bars = gains.pareto(runs, by="method").axes[0].containers
-    assert [to_hex(bar[0].get_color()) for bar in bars] == [*expected(*NAMES).values()]
+    for drawn in (
+        [box.get_facecolor() for box in accuracy.boxes(runs, by="method").axes[0].patches],
+        [disc.get_facecolor()[0] for disc in accuracy.tradeoff(runs, by="method").axes[0].collections],
+        [line.get_color() for line in clients.cka_curves(both, by="method").axes[1].lines],
+        [line[0].get_color() for line in curve.containers],
+        [line.get_color() for line in gains.gain_clients([*runs, alone], by="method").axes[0].lines[:-1]],
+        [bar[0].get_color() for bar in gains.pareto(runs, by="method").axes[0].containers],
+    ):
+        assert list(map(to_hex, drawn)) == shown
     assert set(OF_SESSIONS) - {"heatmap", "inco", "gain-map", "critical-difference"} == {
         "accuracy", "box", "tradeoff", "loss", "metrics", "cka-curves", "sensitivity", "gain-clients", "pareto",
     }  # fmt: skip

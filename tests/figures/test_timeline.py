@@ -35,11 +35,8 @@ def session() -> SessionData:
 
 def bars(figure: Figure) -> list[tuple[float, float, float]]:
     """Row, start, and length of all bars."""
-    found = [
-        (patch.get_y() + 0.4, patch.get_x(), patch.get_width())
-        for container in figure.axes[0].containers
-        for patch in container
-    ]
+    patches = (patch for container in figure.axes[0].containers for patch in container)
+    found = ((each.get_y() + 0.4, each.get_x(), each.get_width()) for each in patches)
     return sorted((round(row), float(start), float(length)) for row, start, length in found)
 
 
@@ -69,17 +66,9 @@ def test_a_figure_has_a_row_for_each_client_a_line_for_each_round_and_a_mark_for
     ]  # fmt: skip
     lines = {tuple(np.asarray(line.get_xdata(), float)) for line in figure.axes[0].get_lines()}
     assert {(10.0, 10.0), (20.0, 20.0), (15.0,), (14.0,)} <= lines
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert texts == [
-        "latency",
-        "downlink",
-        "training",
-        "uplink",
-        "waiting",
-        "lost",
-        "late, dropped",
-        "end of a round",
-    ]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "latency", "downlink", "training", "uplink", "waiting", "lost", "late, dropped", "end of a round",
+    ]  # fmt: skip
 
 
 def test_each_fate_of_unused_work_has_a_mark() -> None:
@@ -92,12 +81,8 @@ def test_of_many_clients_some_are_shown_and_it_says_how_many() -> None:
     found = timeline([record], most=40)  # type: ignore[list-item]
     assert found.reduced == "40 of 10,000 clients"
     assert found.clients[:2] == (0, 256) and found.clients[-1] == 9999
+    assert [spaced(range(10), most) for most in (1, 2, 4)] == [[0], [0, 9], [0, 3, 6, 9]]
     assert drawn(runs.of("many", [record])).axes[0].get_ylabel() == "40 of 10,000 clients"
-
-
-def test_clients_are_evenly_spaced() -> None:
-    found = {most: spaced(range(10), most) for most in (1, 2, 4, 10)}
-    assert found == {1: [0], 2: [0, 9], 4: [0, 3, 6, 9], 10: [*range(10)]}
 
 
 def test_rounds_are_so_many_last_ones_or_a_range() -> None:
