@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 import checkpoints
 from checkpoints import Store
-from tests.app.driving import Blank, drive, method_choice, opened, shown, until
+from tests.app.driving import Blank, drive, method_choice, notices, opened, shown, until
 from tui.app import app as module
 from tui.app.app import HtflApp
 from tui.app.dialogs.pages import Describe, EffectDialog, Help, WhyDialog, listing
@@ -95,7 +95,7 @@ async def moves_crosshair(app: HtflApp, pilot: Pilot[str], argument: str) -> Non
 
 
 async def replays(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
-    assert "Choose a round first" in [*app._notifications][-1].message
+    assert "Choose a round first" in notices(app)[-1]
     await pilot.press("left", "left", "left", "r")
     assert (app.view.shown, app.view.replaying, app.view.crosshair) == (ROUNDS - 2, True, None)
     assert crosshair(app) == ROUNDS - 2
@@ -123,7 +123,7 @@ async def mouse(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
 
 
 async def suspends(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
-    assert [*app._notifications][-1].message == CANNOT  # tests have no terminal; test_suspend.py has the rest
+    assert notices(app)[-1] == CANNOT  # tests have no terminal
 
 
 async def quits(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
@@ -131,14 +131,14 @@ async def quits(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
 
 
 async def exports(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    csv, svg = Path("main-live.csv"), Path("main-live.svg")
     await pilot.press("enter")
-    await until(pilot, lambda: Path("main-live.csv").exists())
-    lines = Path("main-live.csv").read_text().splitlines()
-    assert len(lines) == 1 + ROUNDS
-    assert lines[0] == "round,mean"
+    await until(pilot, csv.exists)
+    lines = csv.read_text().splitlines()
+    assert (len(lines), lines[0]) == (1 + ROUNDS, "round,mean")
     await pilot.press("w", "down", "enter")
-    await until(pilot, lambda: Path("main-live.svg").exists())
-    assert Path("main-live.svg").read_text().startswith("<svg")
+    await until(pilot, svg.exists)
+    assert svg.read_text().startswith("<svg")
 
 
 def dialog(kind: type) -> Press:
@@ -174,13 +174,13 @@ async def zoom(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
 
 
 async def pan(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
-    await pilot.press("plus", "plus", "shift+left")
-    left = x_range(app)
-    await pilot.press("shift+right")
-    right = x_range(app)
-    assert left[0] < right[0]
-    await pilot.press("shift+left" if argument == "-0.25" else "shift+right")
-    assert x_range(app) == pytest.approx(left if argument == "-0.25" else right)
+    seen = list[tuple[float, float]]()
+    await pilot.press("plus", "plus")
+    for key in ("shift+left", "shift+right", "shift+left" if argument == "-0.25" else "shift+right"):
+        await pilot.press(key)
+        seen.append(x_range(app))
+    assert seen[0][0] < seen[1][0]
+    assert seen[2] == pytest.approx(seen[0] if argument == "-0.25" else seen[1])
 
 
 async def focus(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
@@ -204,7 +204,7 @@ async def maximise(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
 async def not_live(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
     """Of a finished session: a notice with the reason, and nothing in the mailbox."""
     assert len(app.screen_stack) == 1
-    assert "finished" in [*app._notifications][-1].message
+    assert "finished" in notices(app)[-1]
     assert asked(app.sessions_dir) == []
 
 
@@ -299,26 +299,6 @@ def test_a_key_does_what_the_table_says(keys: list[tuple[Key, str]], home: Path)
 
 
 @pytest.mark.long
-def test_z_gives_any_part_of_a_panel_the_whole_screen(home: Path) -> None:
-    names = ("similarity", "cost")
-    app = opened(home, "main", *names)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        for name in names:
-            app.show_panel(name)
-            await pilot.pause()
-            for part in (each for each in app.panel.query(Part) if each.is_on_screen):
-                next(each for each in part.query("*") if each.focusable).focus()
-                await pilot.press("z")
-                await pilot.pause()
-                assert part.region[:] == (0, 2, 120, 37), part.border_title
-                await pilot.press("z")
-
-    drive(app, script)
-
-
-@pytest.mark.long
 def test_a_live_session_is_asked_through_its_mailbox_and_the_status_row_says_so(live: Path) -> None:
     app = opened(live)
     commands: dict[str, tuple[str, dict[str, object]]] = {
@@ -355,7 +335,7 @@ def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(live: Path) -
             await pilot.press(next(key for key in KEYS if key.action == f"steer('{name}')").keys)
             await pilot.pause()
             assert len(app.screen_stack) == 1
-            assert "You are viewing round" in [*app._notifications][-1].message
+            assert "You are viewing round" in notices(app)[-1]
         assert asked(live) == []
 
     drive(app, script)

@@ -21,13 +21,12 @@ from simulator.results.analysis.run import SessionData
 from simulator.results.inspection.client_samples import ClientSamples
 from tests import sessions
 from tests.app.driving import drive, notices, opened, until
-from tests.app.driving import opened as in_app
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs import pages as page
 from tui.app.dialogs.base import Reflowed
 from tui.app.dialogs.pages import Describe, WhyDialog, by_accuracy, found_in
-from tui.app.view import View
+from tui.app.view import Confusions, View, client_of
 from tui.app.workers import images_of
 
 # `D`: all settings, and what differs from the parent, the preset, and a marked session.
@@ -40,10 +39,9 @@ def fork(tmp_path: Path) -> Path:
     sessions.make(tmp_path / "main", rounds=12, clients=4, document=plain)
     id = checkpoints.SessionReader(tmp_path / "main").document["id"]
     changed = plain | {"training": {"lr": 0.05, "epochs": 5}}
-    sessions.make(
-        tmp_path / "fork", rounds=12, clients=4, parent=(tmp_path / "main", id, 5), document=changed
-    )
-    sessions.make(tmp_path / "third", rounds=12, clients=4, document=changed | {"seed": 7})
+    about: Any = {"rounds": 12, "clients": 4}
+    sessions.make(tmp_path / "fork", parent=(tmp_path / "main", id, 5), document=changed, **about)
+    sessions.make(tmp_path / "third", document=changed | {"seed": 7}, **about)
     return tmp_path / "fork"
 
 
@@ -51,8 +49,8 @@ def settings(app: HtflApp) -> str:
     return app.screen.query_one(Reflowed).render().plain
 
 
-def shown(app: HtflApp, part: str) -> str:
-    return str(app.screen.query_one(f"#{part}", Static).content)
+def shown(app: HtflApp) -> str:
+    return str(app.screen.query_one("#compared", Static).content)
 
 
 def described(folder: Path, script: Any, size: tuple[int, int] = (80, 24), **about: Any) -> None:
@@ -73,9 +71,8 @@ def described(folder: Path, script: Any, size: tuple[int, int] = (80, 24), **abo
 @pytest.mark.parametrize(("glyphs", "mark"), [("braille", "≠"), ("ascii", "!")])
 def test_a_difference_is_marked_and_comes_first(fork: Path, glyphs: Any, mark: str) -> None:
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
-        assert re.fullmatch(
-            r"1 of \d+ settings differ from its parent main \(1 of 2\)\.", shown(app, "compared")
-        )
+        said = r"1 of \d+ settings differ from its parent main \(1 of 2\)\."
+        assert re.fullmatch(said, shown(app))
         first, second, *_ = settings(app).splitlines()
         assert first.split() == [mark, "training.lr", "0.05", "there:", "0.01"]
         assert second.startswith("  ")
@@ -87,7 +84,7 @@ def test_a_difference_is_marked_and_comes_first(fork: Path, glyphs: Any, mark: s
 def test_tab_compares_with_a_marked_session_and_words_filter(fork: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
         await pilot.press("tab")
-        assert re.fullmatch(r"1 of \d+ settings differ from third \(2 of 2\)\.", shown(app, "compared"))
+        assert re.fullmatch(r"1 of \d+ settings differ from third \(2 of 2\)\.", shown(app))
         assert settings(app).splitlines()[0].split()[1:] == ["seed", "0", "there:", "7"]
         await pilot.press(*"lr")
         assert [line.split()[0] for line in settings(app).splitlines()] == ["training.lr"]
@@ -101,14 +98,13 @@ def test_tab_compares_with_a_marked_session_and_words_filter(fork: Path) -> None
     described(fork, script)
 
 
-@pytest.mark.parametrize("size", [(60, 16), pytest.param((200, 60), marks=pytest.mark.long)])
-def test_it_fits_the_screen(fork: Path, size: tuple[int, int]) -> None:
+def test_the_settings_fit_the_smallest_terminal(fork: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
         box = app.screen.query_one(".dialog").region
-        assert box.right <= size[0] and box.bottom <= size[1]
-        assert app.screen.query_one(".hint").region.bottom < size[1]
+        assert box.right <= 60 and box.bottom <= 16
+        assert app.screen.query_one(".hint").region.bottom < 16
 
-    described(fork, script, size)
+    described(fork, script, (60, 16))
 
 
 # The page that explains a client: it follows the run, the round, and the client selected.
@@ -118,7 +114,7 @@ def test_it_fits_the_screen(fork: Path, size: tuple[int, int]) -> None:
 def app(tmp_path: Path) -> HtflApp:
     """A session of four clients that stopped after 5 of 8 rounds. Client 1 has the lowest accuracy in round 5."""
     sessions.make(tmp_path / "main", rounds=5, of=8, clients=4, samples=sessions.samples(4), state="stopped")
-    return in_app(tmp_path)
+    return opened(tmp_path)
 
 
 async def at_why(app: HtflApp, pilot: Any) -> WhyDialog:
@@ -156,12 +152,8 @@ def test_it_follows_the_round_shown_and_a_run_that_goes_on(app: HtflApp) -> None
     async def script(pilot: Any) -> None:
         dialog = await at_why(app, pilot)
         app.change(client=2)
-        for key, round in (
-            ("left_square_bracket", 4),
-            ("left_square_bracket", 3),
-            ("right_square_bracket", 4),
-            ("L", 5),
-        ):
+        back, on = "left_square_bracket", "right_square_bracket"
+        for key, round in ((back, 4), (back, 3), (on, 4), ("L", 5)):
             await pilot.press(key)
             await pilot.pause()
             assert f"{100 * sessions.accuracy(2, round):.1f} %" in said(dialog)
@@ -245,12 +237,11 @@ def matrix(process: Process) -> Confusion:
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
-    """Like `app`, with the checkpoints of rounds 3, 4, and 5, and no process that computes."""
+    """Like `app`, with the checkpoints of rounds 3, 4, and 5, no process that computes, and the real panel of data."""
     monkeypatch.setattr("tui.app.host.Worker", Process)
     Process.started = []
-    about: Any = {"rounds": 5, "of": 8, "clients": 4, "state": "stopped", "checkpoint_every": 1}
-    sessions.make(tmp_path / "main", **about)
-    return in_app(tmp_path)
+    sessions.make(tmp_path / "main", rounds=5, of=8, clients=4, state="stopped", checkpoint_every=1)
+    return opened(tmp_path, "main", "data")
 
 
 def lines_of(dialog: WhyDialog) -> list[str]:
@@ -279,15 +270,12 @@ def test_m_shows_a_confusion_matrix_computed_once_for_each_client_and_round(kept
     drive(kept, script, size=(60, 16))
 
 
-@pytest.mark.long
-def test_without_a_checkpoint_the_kept_rounds_are_named(kept: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
-        dialog = await at_why(kept, pilot)
-        await pilot.press(*["left_square_bracket"] * 4, "m")
-        assert "Kept rounds: 3, 4, 5." in " ".join(lines_of(dialog))
-        assert not Process.started
-
-    drive(kept, script)
+def test_in_place_of_a_matrix_is_the_reason_why_there_is_none(tmp_path: Path) -> None:
+    run = read(sessions.make(tmp_path / "main", rounds=5, clients=4, checkpoint_every=1))
+    view = View(run, confusions=Confusions({(client_of(run, 1), 5): "There are no data."}))
+    assert "Kept rounds: 3, 4, 5." in str(page.matrix_in(view, 1, None))
+    assert page.matrix_in(view, 1, 5) == "There are no data."
+    assert "is being computed" in str(page.matrix_in(view, 2, 5))
 
 
 @pytest.mark.long
@@ -307,27 +295,7 @@ def test_a_matrix_stays_at_its_round_while_the_run_goes_on(kept: HtflApp) -> Non
     drive(kept, script)
 
 
-@pytest.mark.long
-def test_the_reason_of_a_failure_is_on_the_page(kept: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
-        dialog = await at_why(kept, pilot)
-        await pilot.press("m")
-        await until(pilot, lambda: len(Process.started) == 1)
-        Process.started[0].end("There are no data.")
-        await until(pilot, lambda: lines_of(dialog) == ["There are no data."])
-
-    drive(kept, script)
-
-
 # Embeddings, CKA, and samples are computed in the background, one at a time, and none of them twice.
-
-
-@pytest.fixture
-def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
-    monkeypatch.setattr("tui.app.host.Worker", Process)
-    Process.started = []
-    sessions.make(tmp_path / "main", rounds=5, clients=4, checkpoint_every=1)
-    return in_app(tmp_path, "main", "data")
 
 
 async def at_data_features(app: HtflApp, pilot: Any) -> None:
@@ -337,8 +305,8 @@ async def at_data_features(app: HtflApp, pilot: Any) -> None:
 
 
 @pytest.mark.long
-def test_t_computes_once_and_keys_go_on_meanwhile(finished: HtflApp) -> None:
-    app = finished
+def test_t_computes_once_and_keys_go_on_meanwhile(kept: HtflApp) -> None:
+    app = kept
 
     async def script(pilot: Any) -> None:
         await at_data_features(app, pilot)
@@ -357,8 +325,8 @@ def test_t_computes_once_and_keys_go_on_meanwhile(finished: HtflApp) -> None:
 
 
 @pytest.mark.long
-def test_t_again_stops_it_and_a_refusal_can_be_tried_again(finished: HtflApp) -> None:
-    app = finished
+def test_t_again_stops_it_and_a_refusal_can_be_tried_again(kept: HtflApp) -> None:
+    app = kept
 
     async def script(pilot: Any) -> None:
         await at_data_features(app, pilot)
@@ -387,10 +355,8 @@ async def at_round(app: HtflApp, pilot: Any, round: int) -> None:
     await pilot.press("3")
 
 
-def test_c_computes_cka_of_a_round_that_was_not_measured_and_panels_show_it(
-    finished: HtflApp,
-) -> None:
-    app = finished
+def test_c_computes_cka_of_a_round_that_was_not_measured_and_panels_show_it(kept: HtflApp) -> None:
+    app = kept
 
     async def script(pilot: Any) -> None:
         await at_round(app, pilot, 4)
@@ -413,8 +379,8 @@ def test_c_computes_cka_of_a_round_that_was_not_measured_and_panels_show_it(
 
 
 @pytest.mark.long
-def test_cka_of_a_round_whose_checkpoint_is_gone_is_refused(finished: HtflApp) -> None:
-    app = finished
+def test_cka_of_a_round_whose_checkpoint_is_gone_is_refused(kept: HtflApp) -> None:
+    app = kept
 
     async def script(pilot: Any) -> None:
         await at_round(app, pilot, 2)
@@ -445,13 +411,13 @@ class Reading:
 @pytest.mark.long
 @pytest.mark.parametrize(("at_once", "asked"), [(4, [[0, 1, 2, 3]]), (3, [[0], [1]])])
 def test_few_clients_are_read_at_once_and_of_many_only_the_one_selected(
-    finished: HtflApp, monkeypatch: pytest.MonkeyPatch, at_once: int, asked: list[list[int]]
+    kept: HtflApp, monkeypatch: pytest.MonkeyPatch, at_once: int, asked: list[list[int]]
 ) -> None:
     Reading.asked = []
     monkeypatch.setattr("tui.app.host.Worker", Reading)
     monkeypatch.setattr("tui.app.host.AT_ONCE", at_once)
 
-    app = finished
+    app = kept
 
     async def script(pilot: Any) -> None:
         await at_data_features(app, pilot)

@@ -142,15 +142,13 @@ def test_the_map_of_clients_and_rounds_has_it_too(app: HtflApp) -> None:
 def test_over_bytes_it_lies_at_what_the_round_had_cost_and_over_rounds_where_that_was(home: Path) -> None:
     run = read(home / "main")
     sent = run.curves["bytes_up_total"] + run.curves["bytes_down_total"]
-    for place in (
-        ("rounds", 3.0),
-        ("bytes", float(sent[2])),
-        ("bytes", float(sent[2]) + 2 * sessions.ADAPTER),
-    ):
-        app, _ = on_stage("cost", View(run, crosshair=place))  # type: ignore[arg-type]
+    third = float(sent[2])
+    places: list[Any] = [("rounds", 3.0), ("bytes", third), ("bytes", third + 2 * sessions.ADAPTER)]
+    for place in places:
+        app, _ = on_stage("cost", View(run, crosshair=place))
         traffic, time, over = app.panel._charts.values()  # type: ignore[attr-defined]
         assert (traffic.cursor, time.cursor) == (3, 3)
-        at = place[1] if place[0] == "bytes" else float(sent[2])
+        at = place[1] if place[0] == "bytes" else third
         assert over.cursor == at / over.figure.x_unit
 
 
@@ -177,17 +175,14 @@ def test_where_x_is_a_cost_each_session_is_read_at_its_nearest_round(home: Path,
         panel.action_unit()
 
     at = float(sent[1])  # 8 payloads a round in main: two rounds of it are four of the other
-    _, text = on_stage("compare", replace(view, crosshair=("bytes", at)), over_bytes)
     assert at / a_round == 4
-    assert (
-        f"1 main {main.curves['accuracy'][1] * 100:.1f} %  2 other {other.curves['accuracy'][3] * 100:.1f} %"
-        in text
-    )
-    _, text = on_stage("compare", replace(view, crosshair=("bytes", at + 0.6 * a_round)), over_bytes)
-    assert (
-        f"1 main {main.curves['accuracy'][1] * 100:.1f} %  2 other {other.curves['accuracy'][4] * 100:.1f} %"
-        in text
-    )
+    mean = main.curves["accuracy"][1]
+    for place, beside in (
+        (at, other.curves["accuracy"][3]),
+        (at + 0.6 * a_round, other.curves["accuracy"][4]),
+    ):
+        _, text = on_stage("compare", replace(view, crosshair=("bytes", place)), over_bytes)
+        assert f"1 main {mean * 100:.1f} %  2 other {beside * 100:.1f} %" in text
 
 
 @pytest.mark.long
@@ -201,9 +196,7 @@ def test_a_measure_that_no_session_has_offers_neither_crosshair_nor_zoom(home: P
         await pilot.press("5")
         await pilot.pause()
         offered = []
-        for _ in range(
-            9
-        ):  # all measures, and the first again; made sessions have no test loss, F1, and eval part
+        for _ in range(9):  # all measures, and the first again; there is no test loss, F1, and eval part
             offered.append("left crosshair" in footer(app) and "+ zoom in" in footer(app))
             await pilot.press("y")
             await pilot.pause()
@@ -246,8 +239,8 @@ def test_one_that_appears_and_goes_is_told(tmp_path: Path, told: list[Message]) 
     alone = sessions.make(tmp_path / "alone", clients=2, rounds=3, method="standalone")
     reader.look(run)
     alone.rename(tmp_path.parent / f"{tmp_path.name}-away")
-    reader.look(run)
-    reader.look(run)
+    for _ in range(2):
+        reader.look(run)
     assert names(told) == [None, "alone", None]
 
 
@@ -309,7 +302,7 @@ def test_each_question_is_answered_by_one_key(asked: Path) -> None:
         ],
         "W": [
             [
-                f"It trains on {sum(trained)} samples of {sum(map(bool, trained))} of 10 classes"
+                f"trains on {sum(trained)} samples of {sum(map(bool, trained))} of 10 classes"
             ],  # is it the data?
             [f"Client {WORST} (cnn5)", f"is nearest ({nearest:.3f})"],  # the model?
             [f"from {percent(then)} to {percent(now)} ({then * 20:.0f} → {now * 20:.0f} of 20)"],  # who fell?
