@@ -38,6 +38,11 @@ class Result:
 Cli = Callable[..., Result]
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 def call(*arguments: object) -> Result:
     """Run one command line in this process."""
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:

@@ -45,7 +45,11 @@ def ran(cli: Cli, images: Path, clients: int, *settings: str) -> None:
 
 @pytest.mark.parametrize(
     "clients",
-    [100, *(pytest.param(clients, marks=pytest.mark.slow) for clients in (499, 500, 1000)), 1001],
+    [
+        100,
+        *(pytest.param(clients, marks=pytest.mark.slow) for clients in (499, 500, 1000)),
+        pytest.param(1001, marks=pytest.mark.long),
+    ],
 )
 def test_what_a_run_of_so_many_clients_wrote_can_be_read(
     clients: int, cli: Cli, sessions: Path, images: Path

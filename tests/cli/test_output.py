@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from unittest import mock
 
@@ -16,10 +17,9 @@ import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.table import Table
 from typer.testing import CliRunner
 
-from tests.cli.conftest import Cli, call
+from tests.cli.conftest import Cli, Terminal
 from tui.cli import app, main, output
 from tui.cli.options import expanded
 
@@ -39,26 +39,18 @@ def test_a_closed_standard_output_has_an_exit_code(cli: Cli, monkeypatch: pytest
     assert main(["methods"]) == 141
 
 
-def test_an_error_nobody_foresaw_is_called_a_bug_and_debug_shows_where(
+def test_an_error_nobody_foresaw_is_called_a_bug_and_an_interrupt_is_none(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken() -> list[object]:
-        raise ZeroDivisionError("by a bug")
-
+    broken = mock.Mock(side_effect=ZeroDivisionError("by a bug"))
     monkeypatch.setattr("presets.all", broken)
     plain = cli("presets")
     assert plain.code == 1 and plain.err.count("\n") == 1
     assert "bug" in plain.err and "--debug" in plain.err and "ZeroDivisionError" in plain.err
     for line in (["--debug", "presets"], ["presets", "--debug"]):
         shown = cli(*line)
-        assert shown.code == 1 and "Traceback" in shown.err and "in broken" in shown.err
-
-
-def test_ctrl_c_outside_a_run_exits_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted() -> list[object]:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("presets.all", interrupted)
+        assert shown.code == 1 and "Traceback" in shown.err and "in presets" in shown.err
+    broken.side_effect = KeyboardInterrupt
     result = cli("presets")
     assert result.code == 130 and "Traceback" not in result.err
 
@@ -96,20 +88,19 @@ def test_an_ascii_terminal_gets_question_marks_and_no_crash(
     assert b"CNN-1?CNN-5" in written.getvalue()
 
 
-def test_the_version_is_the_distributions(cli: Cli) -> None:
-    from importlib.metadata import version
-
-    assert cli("--version").out == f"htfl-sim {version('htfl-sim')}\n"
-
-
 def test_every_help_teaches_by_example(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    assert cli("--version").out == f"htfl-sim {version('htfl-sim')}\n"
+    assert cli().out == cli("--help").out
     groups = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     inner = [f"data {name}" for name in groups["data"].commands]
     for command in ("", *groups, *inner):
         page = cli(*command.split(), "--help")
         assert page.code == 0
         assert f"htfl-sim {command}".strip() in page.out.partition("Examples")[2], command
+    for name, group in groups.items():
+        flags = Counter(flag for each in group.params for flag in each.opts)
+        assert [flag for flag, times in flags.items() if times > 1] == [], name
 
 
 OFFERED = {
@@ -155,30 +146,16 @@ def _captured(run: Callable[[], object]) -> list[str]:
     return out.getvalue().splitlines()
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def _in_terminal(width: int, make: Callable[[], Table], monkeypatch: pytest.MonkeyPatch) -> str:
-    """What a table looks like in a terminal of that width."""
-    for name, value in {"COLUMNS": str(width), "NO_COLOR": "1", "TERM": "xterm"}.items():
-        monkeypatch.setenv(name, value)
-    with redirect_stdout(Terminal()) as screen:
-        output.show(make())
-    return re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
-
-
-def test_no_arguments_are_a_call_for_help() -> None:
-    assert call().out == call("--help").out
-
-
 def test_a_narrow_terminal_drops_expendable_columns_in_order_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = [["a-session-name", "x" * 16, "y" * 16, "z" * 16]]
     for width, kept in ((80, "nxyz"), (60, "nyz"), (40, "nz")):
-        page = _in_terminal(width, lambda: output.table(["n", "x", "y", "z"], rows, ["x", "y"]), monkeypatch)
+        for name, value in {"COLUMNS": str(width), "NO_COLOR": "1", "TERM": "xterm"}.items():
+            monkeypatch.setenv(name, value)
+        with redirect_stdout(Terminal()) as screen:
+            output.show(output.table(["n", "x", "y", "z"], rows, ["x", "y"]))
+        page = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
         assert "".join(page.splitlines()[0].split()) == kept
         assert ("wider terminal" in page) == (kept != "nxyz")
 
@@ -205,9 +182,3 @@ def test_a_command_gets_its_options_together() -> None:
     application.command()(command)
     assert CliRunner().invoke(application, ["x", "--right-hand", "7", "--loud"]).exit_code == 0
     assert got == [("x", Pair(1, 7), True)]
-
-
-def test_no_option_of_a_command_is_there_twice() -> None:
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        flags = Counter(flag for each in command.params for flag in each.opts)
-        assert [flag for flag, times in flags.items() if times > 1] == [], name

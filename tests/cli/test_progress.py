@@ -22,13 +22,9 @@ from simulator.engine.progress import (
     Switch,
 )
 from simulator.studies.folder import Status
+from tests.cli.conftest import Terminal
 from tui.cli import main, progress
 from tui.cli.progress import PointLines, summary, table
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def record(round: int, mean: float) -> dict[str, Any]:

@@ -136,17 +136,12 @@ def test_a_switch_of_a_paused_session_is_not_waited_for(
     assert result.code == 0 and "once the session is resumed" in result.err
 
 
-def test_resuming_a_paused_session_lets_it_go_on(cli: Cli, done: Path) -> None:
+def test_resuming_a_paused_session_lets_it_go_on_without_other_options(cli: Cli, done: Path) -> None:
     with owned(done, "paused", apply):
+        other = cli("resume", "done", "--workers=2", "--rounds=9")
+        assert_refused(other, 2, "only paused", "--rounds, --workers")
         result = cli("resume", "done")
     assert result.code == 0 and "done: resumed; it is done" in result.err
-
-
-def test_a_paused_session_is_not_started_again_with_other_options(cli: Cli, done: Path) -> None:
-    with owned(done, "paused", apply):
-        assert_refused(
-            cli("resume", "done", "--workers=2", "--rounds=9"), 2, "only paused", "--rounds, --workers"
-        )
 
 
 # A session that nobody runs
@@ -178,6 +173,8 @@ def test_a_switch_of_a_stopped_session_is_shown_and_takes_hold_at_the_resume(cli
     assert "fedssa rounds=5" in cli("show", "done").out
     (waiting,) = cli("show", "done", "--json").json()["pending"]
     assert waiting["arguments"] == {"method": "fedssa", "set": ["rounds=5"]}
+    assert_refused(cli("switch", "done", "fedssa"), 2, "nothing would change")
+    assert "mu_0 0.5 → 0.3" in cli("switch", "done", "fedssa", "--set=method.mu_0=0.3").err
 
     resumed = cli("resume", "done")
     assert resumed.code == 0 and "applies now: fedssa rounds=5" in resumed.err
@@ -186,12 +183,6 @@ def test_a_switch_of_a_stopped_session_is_shown_and_takes_hold_at_the_resume(cli
     page = cli("show", "done", "--json").json()
     assert page["settings"]["method"]["name"] == "fedssa" != page["config"]["method"]["name"]
     assert page["pending"] == []
-
-
-def test_switches_are_checked_on_top_of_those_that_wait(cli: Cli, done: Path) -> None:
-    assert cli("switch", "done", "fedssa", "--set=rounds=5").code == 0
-    assert_refused(cli("switch", "done", "fedssa"), 2, "nothing would change")
-    assert "mu_0 0.5 → 0.3" in cli("switch", "done", "fedssa", "--set=method.mu_0=0.3").err
 
 
 def test_a_resume_tells_of_a_switch_it_refuses(cli: Cli, done: Path) -> None:
@@ -213,8 +204,7 @@ def test_a_finished_session_is_extended(cli: Cli, done: Path) -> None:
 
 
 def test_a_fork_tells_what_was_run_again_what_changed_and_what_to_type(cli: Cli, done: Path) -> None:
-    kept = cli("prune", "done", "--keep-last=1", "--no-keep-best")
-    assert kept.code == 0
+    assert cli("prune", "done", "--keep-last=1", "--no-keep-best").code == 0
     result = cli("fork", "done", "--at-round=2", "--session=new", "--method=fedssa", "--json")
     assert result.code == 0, result.err
     assert "2 rounds were run again, with the parent's very results" in result.err

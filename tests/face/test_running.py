@@ -125,13 +125,6 @@ def test_more_rounds_leave_a_session_alone_that_another_process_runs(tmp_path: P
     assert not checkpoints.pending(run.path)
 
 
-def test_a_run_that_nobody_holds_lets_go_of_its_session(tmp_path: Path) -> None:
-    hs.run(tiny(), tmp_path / "nb", until=1).records()
-    gc.collect()
-    assert hs.open(tmp_path / "nb").state == "stopped"
-    assert hs.run(tiny(), tmp_path / "nb", until=2).round == 2
-
-
 def test_a_second_run_of_one_folder_goes_on_with_the_open_session(tmp_path: Path) -> None:
     first = hs.run(tiny(), tmp_path / "nb", until=1)
     assert hs.run(tiny(), tmp_path / "nb", until=2).round == first.round == 2  # a cell that is run again
@@ -140,6 +133,11 @@ def test_a_second_run_of_one_folder_goes_on_with_the_open_session(tmp_path: Path
     del first
     gc.collect()
     assert second.run().state == "finished"
+    hs.run(tiny(), tmp_path / "free", until=1).records()
+    gc.collect()  # nobody holds it
+    assert hs.open(tmp_path / "free").state == "stopped"
+    with pytest.raises(hs.ConfigError, match=r"has 4 rounds.*extend\(6\)"):
+        second.run(until=6)
     third = hs.run(tiny(rounds=ROUNDS + 2), tmp_path / "nb", until=ROUNDS + 1)
     assert hs.run(tiny(rounds=ROUNDS + 3), tmp_path / "nb").round == third.round == ROUNDS + 3
 
@@ -186,13 +184,6 @@ def test_a_program_that_ends_closes_its_open_runs(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert hs.open(tmp_path / "nb").state == "stopped"
-
-
-def test_more_rounds_than_there_are_must_be_asked_for_by_extending(done: Path) -> None:
-    run = hs.resume(done)
-    with pytest.raises(hs.ConfigError, match=r"has 4 rounds.*extend\(6\)"):
-        run.run(until=6)
-    assert run.extend(6).run(until=6).round == 6
 
 
 def test_progress_is_quiet_or_a_line_a_round_or_a_callback(
@@ -284,17 +275,16 @@ def test_an_interrupt_stops_with_everything_kept_and_the_run_goes_on(tmp_path: P
     assert committed(again.path) == committed(hs.run(tiny(), tmp_path / "whole").path)
 
 
-def test_a_fork_takes_another_method_from_a_round_whose_checkpoint_is_gone(done: Path) -> None:
+def test_a_fork_takes_another_method_from_a_round_whose_checkpoint_is_gone_and_so_does_a_switch(
+    done: Path,
+) -> None:
     parent = hs.resume(done)
     assert parent.checkpoints == (ROUNDS,)
     fork = parent.fork(done.parent / "ssa", at=1, method="fedssa").run()
     assert fork.records()["method"].tolist() == ["fedlora", "fedssa", "fedssa", "fedssa"]
-
-
-def test_a_switch_takes_hold_in_the_next_round(tmp_path: Path) -> None:
-    run = hs.run(tiny(), tmp_path / "nb", until=2).switch("fedgh", training__lr=0.05).run()
-    assert run.records()["method"].tolist() == ["fedlora", "fedlora", "fedgh", "fedgh"]
-    assert run.settings["training"]["lr"] == 0.05
+    more = fork.extend(6).switch("fedgh", training__lr=0.05).run()
+    assert more.records()["method"].tolist()[4:] == ["fedgh"] * 2
+    assert more.settings["training"]["lr"] == 0.05
 
 
 def test_a_session_that_another_owns_is_refused(done: Path) -> None:
