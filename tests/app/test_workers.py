@@ -49,7 +49,7 @@ def test_it_says_why_there_is_none_and_can_be_ended_at_any_moment(measured: Path
 
 ENDLESS = (
     "import sys, time; root = sys.argv.pop(1); sys.path.insert(0, root); from tui.app import workers\n"
-    "workers.JOBS['endless'] = (lambda *given: time.sleep(3600), None); sys.exit(workers.main(*sys.argv[1:]))"
+    "workers.compute = lambda *given: time.sleep(3600); sys.exit(workers.main(*sys.argv[1:]))"
 )
 
 

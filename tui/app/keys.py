@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
@@ -88,20 +89,11 @@ class Key:
 
 
 WORDS = {
-    "clients": "worst",
-    "cost": "eta communication resources",
-    "compare": "better difference significant",
-    "why": "explain worst confusion",
-    "gain": "better",
-    "describe": "difference",
-    "effect": "difference",
-    "fork": "branch",
-    "filter": "search",
-    "change_theme": "dark light",
-    "mouse": "copy",
-    "export": "screenshot copy",
+    "clients": "worst", "cost": "eta communication resources", "compare": "better difference significant",
+    "why": "explain worst confusion", "gain": "better", "describe": "difference", "effect": "difference",
+    "fork": "branch", "filter": "search", "change_theme": "dark light", "mouse": "copy", "export": "screenshot copy",
     "quit": "exit",
-}
+}  # fmt: skip
 """Other words by which users look for a key, by its action or the action's argument."""
 
 
@@ -292,15 +284,10 @@ def footer(
             return False
         return not names & of_a_run or (bool(steered) and key.argument in IN_A_LIST)
 
-    candidates = [
-        replace(
-            key,
-            label=renamed.get(key.argument, key.label),
-            weight=64 if charted and key.name == "crosshair" else key.weight,
-        )
-        for key in KEYS
-        if is_offered(key)
-    ]
+    candidates = []
+    for key in filter(is_offered, KEYS):
+        weight = 64 if charted and key.name == "crosshair" else key.weight
+        candidates.append(replace(key, label=renamed.get(key.argument, key.label), weight=weight))
     if not state:
         new_run = next(key for key in KEYS if key.argument == "new_run")
         candidates.insert(0, replace(new_run, weight=100))
@@ -317,40 +304,27 @@ class Commands(Provider):
     """The entries of the command palette: the action of every key."""
 
     async def discover(self) -> Hits:
-        for key in KEYS:
-            if key.action != "command_palette":
-                yield DiscoveryHit(
-                    _as_markup(_title(key)),
-                    partial(self.app.run_action, key.action),
-                    _title(key),
-                    self._about(key),
-                )
+        for _, title, act, about in self._entries():
+            yield DiscoveryHit(_as_markup(title), act, title, about)
 
     async def search(self, query: str) -> Hits:
         if number := re.fullmatch(r"(?:go ?to |round )?(\d{1,9})", query.strip()):
-            action = f"goto({number[1]})"
-            yield Hit(  # before the panel whose key is this digit
-                100.0, f"round {number[1]}", partial(self.app.run_action, action), help="Show this round."
-            )
+            goto = partial(self.app.run_action, f"goto({number[1]})")
+            yield Hit(
+                100.0, f"round {number[1]}", goto, help="Show this round."
+            )  # before the panel of this digit
         matcher = self.matcher(query)
-        for key in KEYS:
-            title = _title(key)
-            if key.action != "command_palette" and (score := matcher.match(f"{title} {key.found_by}")) > 0:
-                yield Hit(
-                    score,
-                    matcher.highlight(title),
-                    partial(self.app.run_action, key.action),
-                    help=self._about(key),
-                )
+        for key, title, act, about in self._entries():
+            if (score := matcher.match(f"{title} {key.found_by}")) > 0:
+                yield Hit(score, matcher.highlight(title), act, help=about)
 
-    def _about(self, key: Key) -> str:
-        """The key's sentence as markup in the app's glyphs: it has brackets of its own."""
-        return _as_markup(spelled(key.about, glyphs_of(self.screen)))
+    def _entries(self) -> Iterator[tuple[Key, str, partial[Any], str]]:
+        """Each key with its title, what it does, and its sentence as markup in the app's glyphs."""
+        for key in KEYS:
+            if key.action != "command_palette":
+                about = _as_markup(spelled(key.about, glyphs_of(self.screen)))
+                yield key, f"{key.label} ({key.print})", partial(self.app.run_action, key.action), about
 
 
 def _as_markup(text: str) -> str:
     return text.replace("[", r"\[")  # Textual's escape leaves "[ and ]", which is markup too
-
-
-def _title(key: Key) -> str:
-    return f"{key.label} ({key.print})"

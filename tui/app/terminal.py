@@ -39,9 +39,8 @@ def is_web() -> bool:
 
 def is_there() -> bool:
     """Whether input, output, and messages all go to a terminal, or to a browser."""
-    return is_web() or all(
-        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
-    )
+    streams = sys.stdin, sys.stdout, sys.stderr
+    return is_web() or all(stream is not None and stream.isatty() for stream in streams)
 
 
 def able(glyphs: Glyphs) -> Glyphs:
@@ -68,9 +67,8 @@ class Hangup(threading.Thread):
 
     def run(self) -> None:
         poller = select.poll()
-        poller.register(
-            sys.__stdin__.fileno() if sys.__stdin__ else 0, 0
-        )  # only events that cannot be masked: HUP, ERR
+        # Only the events that cannot be masked: HUP and ERR.
+        poller.register(sys.__stdin__.fileno() if sys.__stdin__ else 0, 0)
         poller.poll()
         if not self.disarmed:
             silence()
@@ -124,9 +122,7 @@ def suspend(app: Any) -> None:
         app.say(CANNOT)
     else:
         # Textual takes the mouse when the app continues, also if it was left to the terminal.
-        app.app_resume_signal.subscribe(
-            app.screen_stack[0], lambda app: give_mouse(app._driver, app.has_mouse)
-        )
+        app.app_resume_signal.subscribe(app.main, lambda app: give_mouse(app._driver, app.has_mouse))
         app.action_suspend_process()
 
 
@@ -140,12 +136,9 @@ class AsciiScrollBar(ScrollBarRender):
     def render_bar(cls, *about: Any, **more: Any) -> Segments:
         drawn = super().render_bar(*about, **more)
         whole = Style(reverse=False)
+        styles = [style or whole for _, style, _ in drawn.segments]
         return Segments(
-            [
-                Segment("#" if style is not None and style.reverse else "|", (style or whole) + whole)
-                for _, style, _ in drawn.segments
-            ],
-            new_lines=True,
+            [Segment("#" if each.reverse else "|", each + whole) for each in styles], new_lines=True
         )
 
 
@@ -191,13 +184,12 @@ def nearest(red: int, green: int, blue: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _style(style: Style) -> Style:
-    return style + Style.from_color(_colour(style.color), _colour(style.bgcolor))
+    def known(colour: Color | None) -> Color | None:
+        if colour is None or colour.type is not ColorType.TRUECOLOR or colour.triplet is None:
+            return colour
+        return Color.from_ansi(nearest(*colour.triplet))
 
-
-def _colour(colour: Color | None) -> Color | None:
-    if colour is None or colour.type is not ColorType.TRUECOLOR or colour.triplet is None:
-        return colour
-    return Color.from_ansi(nearest(*colour.triplet))
+    return style + Style.from_color(known(style.color), known(style.bgcolor))
 
 
 class XtermFilter(LineFilter):
@@ -208,9 +200,4 @@ class XtermFilter(LineFilter):
     """
 
     def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:
-        return [
-            segment
-            if segment.style is None
-            else Segment(segment.text, _style(segment.style), segment.control)
-            for segment in segments
-        ]
+        return [Segment(text, style and _style(style), control) for text, style, control in segments]

@@ -31,8 +31,7 @@ from simulator.studies.selection import Seeds
 class ColorSlots:
     """The slots of compared lines. A line's slot gives its key and its color.
 
-    A line keeps its slot while others come and go. It gets it back when it returns, also at another start, unless all
-    colors were taken meanwhile.
+    It keeps its slot while others come and go, also at another start, unless all colors were taken meanwhile.
     """
 
     def __init__(self, kept: dict[str, int] | None = None) -> None:
@@ -54,17 +53,13 @@ class ColorSlots:
         return [self._kept[name] for name in names]
 
     def _free(self, names: Sequence[str]) -> int:
-        """The first color that no line has had, else the first slot that none of these has.
-
-        Its former line loses it.
-        """
+        """The first color that no line has had, else the first slot that none of these has: its old line loses it."""
         kept = {place: name for name, place in self._kept.items()}
-        unused = [place for place in range(len(OKABE_ITO)) if place not in kept]
-        if unused:
-            return unused[0]
-        found = next(place for place in count() if kept.get(place) not in names)
-        if found in kept:
-            del self._kept[kept[found]]
+        unused = (place for place in range(len(OKABE_ITO)) if place not in kept)
+        found = next(unused, None)
+        if found is None:
+            found = next(place for place in count() if kept.get(place) not in names)
+            self._kept.pop(kept.get(found, ""), None)
         return found
 
 
@@ -142,9 +137,7 @@ GAIN = "gain by round"
 Embeddings = Computed[Embedding]
 Similarities = Computed[CkaMeasurement]
 Confusions = Computed[Confusion]
-NO_EMBEDDINGS = Embeddings()
-NO_SIMILARITIES = Similarities()
-NO_CONFUSIONS = Confusions()
+NONE_YET: Computed[Any] = Computed()
 NO_SAMPLES = SamplesRead()
 
 
@@ -173,11 +166,11 @@ class View:
     """The marked sessions in the last reading."""
     pair: Pair | None = None
     """The partner of a session in the last reading, which may be another session's than the one shown."""
-    embeddings: Embeddings = NO_EMBEDDINGS
+    embeddings: Embeddings = NONE_YET
     """t-SNE of the sessions' rounds, if it was requested."""
-    similarities: Similarities = NO_SIMILARITIES
+    similarities: Similarities = NONE_YET
     """CKA of kept rounds that the run did not measure, if it was requested."""
-    confusions: Confusions = NO_CONFUSIONS
+    confusions: Confusions = NONE_YET
     """Clients' confusion matrices after kept rounds, by `client_of`, if they were requested."""
     samples: SamplesRead = NO_SAMPLES
     """What clients train on, if it was requested."""
@@ -236,9 +229,8 @@ class View:
         recorded = self.run.ledger.measured
         if not (computed := self.similarities.of(self.run)):
             return recorded
-        return sorted(
-            {each.round: each for each in (*computed, *recorded)}.values(), key=lambda each: each.round
-        )
+        found = {each.round: each for each in (*computed, *recorded)}
+        return [found[round] for round in sorted(found)]
 
     @property
     def cka(self) -> CkaMeasurement | None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from htfl_sim.errors import ConfigError
 from simulator.base.sections import MANY, SAMPLED
 from simulator.results.analysis.classes import Confusion
 from simulator.results.analysis.ledger import CkaMeasurement
@@ -40,56 +41,45 @@ def looked_at(clients: int) -> int:
     return clients if clients <= MANY else SAMPLED
 
 
-def _cka(tell: Tell, folder: str, data_dir: str, round: str) -> bytes:
-    from htfl_sim.errors import ConfigError
-    from htfl_sim.sessions import similarity
+def compute(job: str, tell: Tell, folder: str, data_dir: str, *given: str) -> bytes:
+    """The result of a job as bytes, in the process. It imports torch, and tells texts about its progress."""
+    from htfl_sim import sessions
 
-    def done(clients: int, of: int) -> None:
-        tell(f"client {clients} of {of}")
+    numbers = [int(each) for each in given]
+    match job:
+        case "similarities":
 
-    found = similarity(folder, int(round), data_dir=data_dir, done=done)
-    if not found["order"]:
-        raise ConfigError("No two clients have a layer of the same name, so their models cannot be compared.")
-    return json.dumps(found).encode()
+            def done(clients: int, of: int) -> None:
+                tell(f"client {clients} of {of}")
+
+            found = sessions.similarity(folder, *numbers, data_dir=data_dir, done=done)
+            if not found["order"]:
+                none = "No two clients have a layer of the same name, so their models cannot be compared."
+                raise ConfigError(none)
+            return json.dumps(found).encode()
+        case "confusions":
+            round, client = numbers
+            return json.dumps(sessions.confusion(folder, client, round, data_dir=data_dir).to_json()).encode()
+        case "embeddings":  # t-SNE of the features of the same number of test images per client
+            round, images = numbers
+            features = sessions.representations(folder, round, images=images, data_dir=data_dir)
+            return features.in_the_plane().to_bytes()
+        case _:
+            return client_samples.to_bytes(sessions.samples_of_clients(folder, numbers, data_dir=data_dir))
 
 
-def _read_cka(content: bytes) -> CkaMeasurement:
+def _similarity(content: bytes) -> CkaMeasurement:
     found = json.loads(content)
     return CkaMeasurement(found["round"], tuple(found["order"]), found)
 
 
-def _confusion(tell: Tell, folder: str, data_dir: str, round: str, client: str) -> bytes:
-    from htfl_sim.sessions import confusion
-
-    return json.dumps(confusion(folder, int(client), int(round), data_dir=data_dir).to_json()).encode()
-
-
-def _embedding(tell: Tell, folder: str, data_dir: str, round: str, images: str) -> bytes:
-    """t-SNE of the models' features of the same number of test images per client."""
-    from htfl_sim.sessions import representations
-
-    return (
-        representations(folder, int(round), images=int(images), data_dir=data_dir).in_the_plane().to_bytes()
-    )
-
-
-def _samples(tell: Tell, folder: str, data_dir: str, *clients: str) -> bytes:
-    from htfl_sim.sessions import samples_of_clients
-
-    found = samples_of_clients(folder, [int(client) for client in clients], data_dir=data_dir)
-    return client_samples.to_bytes(found)
-
-
-JOBS: dict[str, tuple[Callable[..., bytes], Callable[[bytes], Any]]] = {
-    "similarities": (_cka, _read_cka),
-    "confusions": (_confusion, lambda content: Confusion.from_json(json.loads(content))),
-    "embeddings": (_embedding, Embedding.from_bytes),
-    "samples": (_samples, client_samples.from_bytes),
+JOBS: dict[str, Callable[[bytes], Any]] = {
+    "similarities": _similarity,
+    "confusions": lambda content: Confusion.from_json(json.loads(content)),
+    "embeddings": Embedding.from_bytes,
+    "samples": client_samples.from_bytes,
 }
-"""By the field of View with the results: the work, in the process, and how to read in the app what it wrote.
-
-The work receives a function for texts about its progress, the folders of session and data, and its own arguments.
-"""
+"""By the field of View with the results: how the app reads what the process wrote."""
 
 _ROOT = Path(__file__).parents[2]
 _BEGIN = (
@@ -108,10 +98,8 @@ class Worker:
         given = (folder.absolute(), data_dir.absolute(), *arguments)
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BEGIN, str(_ROOT), job, *map(str, given)],
-            env={
-                **os.environ,
-                "OMP_NUM_THREADS": "1",
-            },  # threads that wait for each other are slow next to a run
+            env=os.environ
+            | {"OMP_NUM_THREADS": "1"},  # threads that wait for each other are slow next to a run
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -137,7 +125,7 @@ class Worker:
         if self._cancelled:
             return None
         if process.returncode == 0:
-            return JOBS[self._job][1](said)
+            return JOBS[self._job](said)
         if process.returncode > 0 and said:
             return said.decode(errors="replace")
         how = f"with code {process.returncode}"
@@ -160,7 +148,7 @@ def main(job: str, *arguments: str) -> int:
                 output.flush()
 
         try:
-            output.write(JOBS[job][0](tell, *arguments))
+            output.write(compute(job, tell, *arguments))
         except Exception as error:
             sentence, code = explain(error)
             output.write(sentence.encode())
