@@ -3,8 +3,7 @@
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulator.base.errors import ConfigError
 from simulator.base.record import Accuracy, Flops, Loss, Measured, PartMetrics, Record
@@ -55,7 +54,8 @@ def part_metrics(
     for name, samples in sizes.items():
         tested = {client: parts[name] for client, parts in answers.items() if parts[name].samples}
         last: Mapping[str, Any] = (before or {}).get(name, {})
-        summary = partial(_summary, samples=samples, only_changed=only_changed, absent=absent)
+        telling = _Telling(samples, only_changed, absent)
+        summary = telling.summary
         part: PartMetrics = {
             "accuracy": summary({k: accuracy_of(each) for k, each in tested.items()}, last.get("accuracy")),
             "loss": summary({k: mean_loss(each) for k, each in tested.items()}, last.get("loss")),
@@ -73,7 +73,7 @@ def part_metrics(
             for k, each in tested.items():
                 counted = enumerate(zip(each.support, each.hits, each.answered, strict=True))
                 rows[k] = [[label, *of] for label, of in counted if of[0] or of[2]]
-            part["classes"] = {"per_client": _by_client(rows, len(samples), had, only_changed, absent)}
+            part["classes"] = {"per_client": telling.per_client(rows, had)}
         found[name] = part
     return found
 
@@ -104,34 +104,32 @@ def macro_f1(answers: Answers) -> float:
     return statistics.fmean(scores)
 
 
-def _summary(
-    values: Mapping[int, float | None],
-    before: Mapping[str, Any] | None,
-    samples: Sequence[int],
-    only_changed: bool,
-    absent: Collection[int],
-) -> Measured[float]:
-    every = by_client.known(before, values, absent)
-    weights = [samples[client] for client in every]
-    return {
-        "mean": statistics.fmean(every.values()) if every else None,
-        "weighted": statistics.fmean(every.values(), weights) if every else None,
-        "per_client": _by_client(values, len(samples), before, only_changed, absent),
-    }
+class _Telling(NamedTuple):
+    """How a record tells the figures of clients with these samples."""
 
+    samples: Sequence[int]
+    only_changed: bool
+    absent: Collection[int]
 
-def _by_client(
-    values: Mapping[int, Any],
-    clients: int,
-    before: Mapping[str, Any] | None,
-    only_changed: bool,
-    absent: Collection[int],
-) -> list[Any] | dict[str, Any]:
-    """The `per_client` of a record: all known values, or with `only_changed` the new ones."""
-    if only_changed:
-        left = [client for client in by_client.known(before, {}) if client in absent] if absent else ()
-        return by_client.written({**values, **dict.fromkeys(left)}, None)  # absent clients lose their values
-    return by_client.written(by_client.known(before, values, absent), clients)
+    def summary(
+        self, values: Mapping[int, float | None], before: Mapping[str, Any] | None
+    ) -> Measured[float]:
+        every = by_client.known(before, values, self.absent)
+        weights = [self.samples[client] for client in every]
+        return {
+            "mean": statistics.fmean(every.values()) if every else None,
+            "weighted": statistics.fmean(every.values(), weights) if every else None,
+            "per_client": self.per_client(values, before),
+        }
+
+    def per_client(
+        self, values: Mapping[int, Any], before: Mapping[str, Any] | None
+    ) -> list[Any] | dict[str, Any]:
+        """All known values, or with `only_changed` the new ones."""
+        if self.only_changed:  # absent clients lose their values
+            left = self.absent and [each for each in by_client.known(before, {}) if each in self.absent]
+            return by_client.written({**values, **dict.fromkeys(left)}, None)
+        return by_client.written(by_client.known(before, values, self.absent), len(self.samples))
 
 
 def accuracy(
@@ -152,7 +150,7 @@ def accuracy(
     """
     now = {client: correct / samples for client, (correct, samples) in counts.items()}
     values = list(by_client.known(before, now, absent).values())
-    summary, best = _summary(now, before, test_sizes, only_changed, absent), before or {}
+    summary, best = _Telling(test_sizes, only_changed, absent).summary(now, before), before or {}
     means = summary["mean"], best.get("best_mean")
     weighted = summary["weighted"], best.get("best_weighted", best.get("weighted"))
     return {

@@ -1,8 +1,8 @@
 """The optimizers of a phase: torch's own rules, without its classes around them, which load the compiler."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +22,14 @@ _STEP = "step"
 class Optimizer(ABC):
     """Updates weights by their gradients. Those without one stay. `state` has the moments of updated weights."""
 
-    def __init__(self, weights: Sequence[nn.Parameter], lr: float) -> None:
+    def __init__(
+        self, weights: Sequence[nn.Parameter], lr: float, weight_decay: float = 0.0, momentum: float = 0.0
+    ) -> None:
         self.lr = lr
         self.state: dict[Tensor, Tensors] = {}
-        self._weights = list(weights)
-        self._fused = all(weight.device.type != "meta" for weight in weights)  # no values, so nothing to fuse
+        self._weights, self._momentum = list(weights), momentum
+        fused = all(weight.device.type != "meta" for weight in weights)  # no values, so nothing to fuse
+        self._settings: dict[str, Any] = {"weight_decay": weight_decay, "maximize": False, "fused": fused}
 
     def zero_grad(self) -> None:
         """Clear the gradients."""
@@ -54,26 +57,10 @@ class PlainSGD(Optimizer):
 class SGD(Optimizer):
     """torch's SGD, with momentum and weight decay."""
 
-    def __init__(
-        self, weights: Sequence[nn.Parameter], lr: float, momentum: float, weight_decay: float
-    ) -> None:
-        super().__init__(weights, lr)
-        self._momentum, self._decay = momentum, weight_decay
-
     def _move(self, weights: list[Tensor], gradients: list[Tensor]) -> None:
         buffers = [self.state.get(weight, {}).get("momentum_buffer") for weight in weights]
-        sgd(
-            weights,
-            gradients,
-            buffers,
-            weight_decay=self._decay,
-            momentum=self._momentum,
-            lr=self.lr,
-            dampening=0.0,
-            nesterov=False,
-            maximize=False,
-            fused=self._fused,
-        )
+        settings = self._settings | {"momentum": self._momentum, "dampening": 0.0, "nesterov": False}
+        sgd(weights, gradients, buffers, lr=self.lr, **settings)
         if self._momentum:
             for weight, buffer in zip(weights, buffers, strict=True):
                 assert buffer is not None
@@ -81,48 +68,37 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """torch's Adam, with its defaults β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸. `decoupled` weight decay makes it AdamW."""
+    """torch's Adam, with its defaults β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸."""
 
-    def __init__(
-        self, weights: Sequence[nn.Parameter], lr: float, weight_decay: float, decoupled: bool = False
-    ) -> None:
-        super().__init__(weights, lr)
-        self._decay, self._rule = weight_decay, adamw if decoupled else adam
+    _rule: Callable[..., None] = staticmethod(adam)
 
     def _move(self, weights: list[Tensor], gradients: list[Tensor]) -> None:
         for weight in weights:
             if weight not in self.state:
                 moments = {name: torch.zeros_like(weight) for name in _MOMENTS["adam"]}
                 self.state[weight] = {_STEP: torch.zeros((), device=weight.device), **moments}
-        states = [self.state[weight] for weight in weights]
-        self._rule(
-            weights,
-            gradients,
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
-            [],
-            [state[_STEP] for state in states],
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=self.lr,
-            weight_decay=self._decay,
-            eps=1e-8,
-            maximize=False,
-            fused=self._fused,
+        first, second, steps = (
+            [self.state[weight][name] for weight in weights] for name in (*_MOMENTS["adam"], _STEP)
         )
+        settings = self._settings | {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False}
+        self._rule(weights, gradients, first, second, [], steps, lr=self.lr, **settings)
+
+
+class AdamW(Adam):
+    """Weight decay apart from the gradient."""
+
+    _rule = staticmethod(adamw)
 
 
 def make(
     kind: Literal["sgd", "adam"] | None, parameters: Named, settings: TrainingConfig, lr: float
 ) -> Optimizer:
     """A plain optimizer of this kind; for None, the configured one."""
-    weights, decay = [parameter for _, parameter in parameters], settings.weight_decay
+    weights = [parameter for _, parameter in parameters]
     if kind is not None:
-        return PlainSGD(weights, lr) if kind == "sgd" else Adam(weights, lr, 0.0)
-    if settings.optimizer == "sgd":
-        return SGD(weights, lr, settings.momentum, decay)
-    return Adam(weights, lr, decay, decoupled=settings.optimizer == "adamw")
+        return PlainSGD(weights, lr) if kind == "sgd" else Adam(weights, lr)
+    kinds: dict[str, type[SGD | Adam]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
+    return kinds[settings.optimizer](weights, lr, settings.weight_decay, settings.momentum)
 
 
 def moments(kind: Literal["sgd", "adam"], modules: Mapping[str, nn.Module]) -> Tensors:
