@@ -32,9 +32,7 @@ def go_on(session: Path, upto: int | None = None) -> RunOutcome:
         return opened.run(upto=upto)
 
 
-def test_another_precision_is_a_change_of_bits_refused_unless_allowed_and_then_recorded(
-    tmp_path: Path,
-) -> None:
+def test_another_precision_is_refused_unless_allowed_and_then_recorded(tmp_path: Path) -> None:
     session = made(tmp_path)
     asked = {"settings": ["training.precision=bf16"]}
     with pytest.raises(SessionError, match=r"no longer be bit-identical \(precision float32 → bf16\)"):
@@ -92,7 +90,7 @@ def test_a_session_from_before_there_was_a_precision_goes_on_in_float32(tmp_path
 
 
 @pytest.mark.long
-def test_what_was_trained_in_a_precision_that_is_not_here_can_be_looked_at_and_forked(
+def test_a_session_in_a_missing_precision_can_be_forked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session in TF32, on a machine without a GPU: it is not gone on with."""

@@ -167,7 +167,7 @@ def test_the_page_lists_helpers_that_exist_and_every_need() -> None:
     assert {each.__name__ for each in own if each.__name__[0] != "_"} - {"width"} <= listed
 
 
-def test_a_plugins_method_stands_beside_the_built_in_ones(
+def test_a_plugins_method_stands_beside_built_in_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one in the home folder, without a card. Loading it again does nothing."""
@@ -228,7 +228,7 @@ def test_a_session_keeps_the_files_name_and_hash_without_its_folder(tmp_path: Pa
     assert checkpoints.SessionReader(tmp_path / "built in").document["plugin"] is None
 
 
-def test_a_stopped_session_resumes_with_its_plugin_to_the_same_bits(
+def test_a_session_resumes_with_its_plugin_to_its_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Session.create(example(), tmp_path / "alone", tmp_path).run()
@@ -240,9 +240,7 @@ def test_a_stopped_session_resumes_with_its_plugin_to_the_same_bits(
     assert federations.committed(tmp_path / "stopped") == federations.committed(tmp_path / "alone")
 
 
-def test_a_resume_without_the_plugin_or_with_a_changed_one_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resume_without_the_same_plugin_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Session.create(example(), tmp_path / "s", tmp_path).close()
     forget(monkeypatch)
     said = r"its method comes from the plugin my_method\.py, which is not loaded\. Add `plugin="
@@ -255,7 +253,7 @@ def test_a_resume_without_the_plugin_or_with_a_changed_one_is_refused(
     assert refused.value.exit_code == 4
 
 
-def test_a_local_file_that_a_plugin_imports_counts_as_the_plugin(
+def test_local_files_count_as_the_plugin_that_imports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plugin imports a package in a function, whose module imports its neighbor."""
@@ -282,9 +280,7 @@ def test_a_local_file_that_a_plugin_imports_counts_as_the_plugin(
         Session.resume(tmp_path / "s", tmp_path)
 
 
-def test_a_session_that_recorded_the_plugins_own_bytes_is_resumed_whatever_it_imports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_may_have_the_plugins_own_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     written(tmp_path / "rates_beside.py", "RATE = 0.1\n")
     source = EXAMPLE.read_text(encoding="utf-8") + "\n\nimport rates_beside\n"
@@ -297,7 +293,7 @@ def test_a_session_that_recorded_the_plugins_own_bytes_is_resumed_whatever_it_im
         registry.check(tmp_path, "median_head", {"name": "my_method.py", "sha256": "0" * 64})
 
 
-def test_an_installed_packages_method_is_listed_unseen_and_loaded_when_asked_for(
+def test_an_installed_method_is_loaded_when_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its origin is known before it is used. Methods are listed by name wherever they come from. Other entry points,
@@ -355,9 +351,7 @@ def of_own_model(folder: Path, bend: str = "ReLU") -> Config:
     return federations.config("fedavg", rounds=1, federation={"group": ["own_model"]})
 
 
-def test_a_plugin_may_register_a_model_alone_and_a_session_goes_on_with_this_file_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_goes_on_with_a_models_own_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Session.create(of_own_model(tmp_path), tmp_path / "s", tmp_path) as session:
         session.run()
     kept = checkpoints.SessionReader(tmp_path / "s").document["model_plugins"]

@@ -235,9 +235,7 @@ def stored(built: Built, state: State, folder: Path) -> State:
 
 
 @pytest.mark.long
-def test_a_round_that_a_stop_cut_short_and_a_fork_go_on_with_the_clients_that_were_selected(
-    tmp_path: Path,
-) -> None:
+def test_a_stopped_round_and_a_fork_go_on_with_the_selected_clients(tmp_path: Path) -> None:
     asked = iter(range(10**6))
     chosen = config("utility", "buffered")
     with Session.create(chosen, tmp_path / "alone", tmp_path) as alone:

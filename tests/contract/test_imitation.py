@@ -117,9 +117,7 @@ def test_every_function_that_may_wait_exists() -> None:
         assert callable(resolve_name(name)), name
 
 
-def test_a_constant_on_the_host_in_the_loss_of_a_method_breaks_the_promise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_constant_on_the_host_in_a_loss_breaks_the_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     def strayed(phase: Phase) -> Phase:
         def loss(nets: Nets, state: Any, batch: Batch, draws: Draws) -> LossParts:
             whole = parts_of(phase.loss(nets, state, batch, draws))

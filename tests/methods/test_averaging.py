@@ -249,9 +249,7 @@ RECEIVED = {
 """From the identity with a bias of zero it is 1² + 2² + 1² = 6 away."""
 
 
-def test_fedclassavg_adds_the_squared_distance_to_the_head_as_received(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_fedclassavg_adds_the_squared_distance_to_the_received_head(monkeypatch: pytest.MonkeyPatch) -> None:
     """CE of logits (1, 2) and class 0 is log(1 + e); ρ · 6 with ρ = 0.5. Then both views are the image: features (1, 0)
     and (0, 1) of class 0, each twice. Of the three others all are positive, one at similarity 2 and two at 0.
     """

@@ -149,9 +149,7 @@ def test_a_declaration_is_that_of_the_class_and_pickle_finds_the_one_class_of_se
         assert declarations.settings(name) is method.Config is pickle.loads(pickle.dumps(method.Config))
 
 
-def test_settings_are_those_that_the_module_makes_when_it_runs_as_a_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_settings_are_those_that_the_whole_module_makes_when_run(monkeypatch: pytest.MonkeyPatch) -> None:
     made: dict[str, type[MethodConfig]] = {}
 
     def register(name: str) -> Callable[[type[methods.Method]], type[methods.Method]]:

@@ -310,9 +310,7 @@ def test_an_error_of_our_own_stays_ours(mine: Write, monkeypatch: pytest.MonkeyP
         federations.run(engine, 1)
 
 
-def test_a_fault_beside_the_users_lines_is_placed_where_its_phase_is_made(
-    mine: Write, tmp_path: Path
-) -> None:
+def test_a_fault_beside_the_users_lines_is_placed_at_its_phase(mine: Write, tmp_path: Path) -> None:
     """A loss of torch's takes other arguments; a loss without a name is called loss; a method is no batches."""
     for phase, said in (
         ("'p', F.l1_loss", r"l1_loss\(\) of method 'mine' failed"),

@@ -133,9 +133,7 @@ def test_the_derivative_is_asked_for_in_training_mode_as_fedl2g_takes_it(
         assert told is not None and refused in told
 
 
-def test_a_model_is_refused_for_its_derivative_and_not_for_what_only_fails_without_values(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_model_is_refused_for_its_derivative_and_no_other_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for lacking, reason in [
         (
             RuntimeError("No forward AD for this.\nMore."),

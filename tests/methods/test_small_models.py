@@ -469,7 +469,7 @@ def test_the_rank_is_the_fewest_factors_that_hold_the_energy_which_rises_evenly_
     st.integers(1, 4),
     st.floats(0.5, 1.0),
 )
-def test_a_matrix_comes_back_within_the_energy_and_never_grows(
+def test_a_matrix_comes_back_within_the_energy(
     seed: int, shape: tuple[int, ...], true_rank: int, energy: float
 ) -> None:
     """‖W − Ŵ‖² ≤ (1 − T)·‖W‖² for matrices and kernels of any true rank, for at most the matrix's own numbers; and one
@@ -563,9 +563,7 @@ def test_factors_travel_only_where_they_are_fewer_numbers_than_the_weight() -> N
     assert not restored(payload, "w").isfinite().all()
 
 
-def test_a_matrix_that_float32_cannot_decompose_is_decomposed_in_float64(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_float32_cannot_decompose_is_decomposed_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     """MKL failed for a finite 500 × 500 weight of a CNN."""
     svd = torch.linalg.svd
 

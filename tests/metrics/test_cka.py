@@ -104,7 +104,7 @@ def test_four_images_by_hand() -> None:
 
 @ESTIMATORS
 @given(seed=st.integers(0, 99), scale=st.floats(1e-6, 1e6), shift=st.floats(-10, 10))
-def test_a_model_is_wholly_like_itself_turned_scaled_and_shifted(
+def test_a_model_is_like_itself_turned_and_scaled(
     debiased: bool, seed: int, scale: float, shift: float
 ) -> None:
     x = outputs(seed, 24, 12)

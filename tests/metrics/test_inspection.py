@@ -132,9 +132,7 @@ def test_features_of_different_width_have_no_common_plane(tmp_path: Path) -> Non
         representations(folder, tmp_path / "data")
 
 
-def test_of_very_many_clients_some_that_took_part_are_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_very_many_clients_some_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three of four clients have been trained, and two are as many as are drawn."""
     folder = session(tmp_path / "s", "standalone", participation=0.5)
     trained = {client for record in CheckedReader(folder).records() for client in record["participants"]}
@@ -216,9 +214,7 @@ def assert_as_recorded(folder: Path, round: int) -> None:
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedproto"])
-def test_the_sums_are_the_counts_of_the_ledger_in_every_kept_round(
-    method: str, request: pytest.FixtureRequest
-) -> None:
+def test_the_sums_are_the_counts_of_the_ledger(method: str, request: pytest.FixtureRequest) -> None:
     for round in (1, 2):
         assert_as_recorded(request.getfixturevalue(method), round)
 

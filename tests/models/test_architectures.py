@@ -336,9 +336,7 @@ def test_the_papers_groups_have_512_features() -> None:
 
 @settings(max_examples=40)
 @given(length=st.integers(1, 90), width=st.integers(1, 40))
-def test_pooling_on_the_cpu_has_the_bits_of_a_product_with_weights_made_by_torch(
-    length: int, width: int
-) -> None:
+def test_pooling_on_the_cpu_has_the_bits_of_a_product_with_torchs_weights(length: int, width: int) -> None:
     """So sessions of earlier versions resume with equal bits. Window i covers ⌊i·n/w⌋ to ⌈(i+1)·n/w⌉, equally."""
     weights = torch.zeros(width, length)
     for window in range(width):

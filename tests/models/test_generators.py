@@ -120,9 +120,7 @@ def test_a_file_that_is_missing_or_no_generator_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.long
-def test_a_state_dictionary_of_pytorch_is_converted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_state_dictionary_is_converted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, target = tmp_path / "g.pt", tmp_path / "g.safetensors"
     torch.save(drawn().state_dict(), source)
     assert main([str(source), str(target)]) == 0

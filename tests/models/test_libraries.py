@@ -40,9 +40,7 @@ def test_a_librarys_model_has_its_published_size() -> None:
         pytest.param("torchvision:shufflenet_v2_x0_5", GRAY, marks=pytest.mark.long),
     ],
 )
-def test_its_weights_come_from_the_stream_alone_and_its_head_reads_its_features(
-    name: str, shape: ImageShape
-) -> None:
+def test_its_weights_come_from_the_stream_and_its_head_reads_features(name: str, shape: ImageShape) -> None:
     before = torch.get_rng_state()
     first, same, other = (
         models.build(name, shape, 5, rng.torch_stream(seed, "tests/library")).eval() for seed in (0, 0, 1)
@@ -131,7 +129,7 @@ def test_a_model_that_asks_for_the_version_of_its_state_loads_one_without() -> N
     ],
     ids=["state", "tuple", "no gradient", "draws", "features"],
 )
-def test_a_model_that_would_fail_in_round_1_is_refused_before(
+def test_failures_of_round_1_are_refused(
     broken: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, function in broken.items():
@@ -328,9 +326,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         models.build("tiny_resnet6", GRAY, 5, stream(1), weights=str(file))
 
 
-def test_without_a_network_the_hubs_weights_are_refused_with_what_to_do(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_offline_the_hubs_weights_are_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def offline(repository: str, file: str, local_files_only: bool) -> str:
         raise ConnectionError
 

@@ -193,11 +193,9 @@ def test_htm10_runs_a_round_of_every_method_that_can_run_it(method: str) -> None
 
 
 @pytest.mark.parametrize(
-    "names",
-    [["fml", "fedgh"], pytest.param(methods.names(), marks=pytest.mark.long)],
-    ids=["two", "all"],
+    "names", [["fml", "fedgh"], pytest.param(methods.names(), marks=pytest.mark.long)], ids=["two", "all"]
 )
-def test_different_heads_run_a_round_of_every_method_that_shares_none(
+def test_different_heads_run_every_method_that_shares_none(
     names: list[str], subtests: pytest.Subtests
 ) -> None:
     """The first client's head is linear, the second's has a hidden layer of 4."""

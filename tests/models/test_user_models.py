@@ -175,9 +175,7 @@ BAD: list[Any] = [
 
 
 @pytest.mark.parametrize(("source", "name", "why"), BAD)
-def test_what_cannot_be_a_client_is_refused_with_the_reason(
-    tmp_path: Path, source: str, name: str, why: str
-) -> None:
+def test_what_cannot_be_a_client_is_refused(tmp_path: Path, source: str, name: str, why: str) -> None:
     load(tmp_path, source)
     with pytest.raises(ConfigError, match=why):
         build(f"mynets:{name}")

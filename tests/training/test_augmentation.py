@@ -28,9 +28,7 @@ def counted(side: int, images: int = 1) -> Tensor:
 STREAM = torch.Generator()
 
 
-def test_a_flip_mirrors_from_left_to_right_when_the_draw_is_below_a_half(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_flip_mirrors_left_and_right_if_the_draw_is_below_a_half(monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, [0.4, 0.6])
     first, second = augmentation.flip(counted(2, 2), STREAM)
     assert first[0].tolist() == [[2, 1], [4, 3]]
@@ -46,9 +44,7 @@ def test_a_crop_is_a_window_in_the_image_with_a_border_of_four_zeros(monkeypatch
     assert corner[0].tolist() == [[0, 0], [0, 0]]
 
 
-def test_a_resized_crop_enlarges_a_window_of_drawn_area_shape_and_place(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_resized_crop_enlarges_a_window_of_drawn_size_and_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """4×4 images. A quarter of the area, (0.25 − 0.08)/0.92, and ratio 1 (0.5): two by two pixels. In the lower right
     corner these are 11, 12, 15, 16; places −¼, ¼, ¾, 1¼ of the window lie at 11, 11¼, 11¾, 12. With all of the area
     the image stays.
@@ -74,9 +70,7 @@ def test_cutout_zeroes_a_square_of_half_the_side_around_a_pixel(monkeypatch: pyt
     assert (corner[0] == 0).nonzero().tolist() == [[0, 0]]
 
 
-def test_erasing_zeroes_a_rectangle_of_the_drawn_area_shape_and_place(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_erasing_zeroes_a_rectangle_of_the_drawn_size_and_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """10×10: the largest area, 20, and the largest ratio, 2: √40 ≈ 6 tall and √10 ≈ 3 wide; placed in the upper left
     corner. The second image is not chosen.
     """

@@ -165,9 +165,7 @@ def test_a_fraction_is_within_half_a_step_of_the_share(samples: int, batch_size:
 
 
 @given(st.integers(1, 100), st.integers(1, 20), st.integers(1, 30))
-def test_the_samples_that_steps_show_are_those_of_their_batches(
-    samples: int, batch_size: int, steps: int
-) -> None:
+def test_steps_show_the_samples_of_their_batches(samples: int, batch_size: int, steps: int) -> None:
     sizes = batch_sizes(samples, batch_size)
     expected = sum(sizes[number % len(sizes)] for number in range(steps))
     assert shown_in(samples, TrainingConfig(steps=steps, batch_size=batch_size)) == expected
