@@ -360,6 +360,7 @@ def is_held(root: Path) -> bool:
 
 
 def now() -> str:
+    """The time as the store writes it: UTC, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
