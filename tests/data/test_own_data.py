@@ -11,6 +11,7 @@ from PIL import ExifTags, Image
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
+from simulator.base.reading import read_bytes
 from simulator.config import Config
 from simulator.data import datasets
 from simulator.data.samples import ImageSet, LabeledSet
@@ -189,6 +190,13 @@ def test_settings_of_folders_are_refused_for_other_data(tmp_path: Path) -> None:
     config = DataConfig(dataset=str(office), domains=True, public="digits")  # which needs none of them
     assert datasets.read(config, str(office), tmp_path).domains == ("photo", "sketch")
     assert datasets.read(config, "digits", tmp_path).domains == ()
+
+
+def test_a_file_at_the_limit_is_read_and_a_byte_more_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+    assert read_bytes(tmp_path / "file", most=3) == b"abc"
+    with pytest.raises(ConfigError, match="file is larger than 2 B, the most that is read"):
+        read_bytes(tmp_path / "file", most=2)
 
 
 def test_classes_can_be_in_a_column_of_a_csv_file(tmp_path: Path) -> None:
