@@ -150,10 +150,8 @@ class Changes:
             self._permute(each)
             return
         if self._config.partition == "indices":
-            raise _fault(
-                each,
-                "clients of a file of indices keep their samples. Use labels = 'permuted', or another partition",
-            )
+            kept = "clients of a file of indices keep their samples"
+            raise _fault(each, f"{kept}. Use labels = 'permuted', or another partition")
         try:
             if each.event.domain is not None:
                 self._move(each, each.event.domain)
@@ -164,9 +162,8 @@ class Changes:
 
     def _permute(self, each: Happening) -> None:
         """One cycle through all classes for the clients of the event, so that no class keeps its label."""
-        order = rng.numpy_stream(self._seed, "timeline/labels", each.number).permutation(
-            len(self._samples.classes)
-        )
+        stream = rng.numpy_stream(self._seed, "timeline/labels", each.number)
+        order = stream.permutation(len(self._samples.classes))
         permutation = np.empty_like(order)
         permutation[order] = np.roll(order, -1)
         new: dict[int, int] = {}
@@ -183,9 +180,8 @@ class Changes:
         stream = rng.numpy_stream(self._seed, "timeline/partition", each.number)
         groups: dict[int, list[int]] = defaultdict(list)
         if (config.domains_per_client or 1) > 1:
-            raise _fault(
-                each, "clients of several domains cannot be divided anew. Use data.domains_per_client=1"
-            )
+            what = "clients of several domains cannot be divided anew"
+            raise _fault(each, f"{what}. Use data.domains_per_client=1")
         for client in each.clients:
             domain = None if config.domains_per_client is None else self._samples.domain
             groups[0 if domain is None else int(domain[self._parts[client][0][0]])].append(client)
@@ -211,15 +207,11 @@ class Changes:
         """As many samples of each class as before, of another domain, or all that it has. Others keep theirs, too."""
         samples = self._samples
         if samples.domain is None:
-            raise _fault(
-                each,
-                f"data set '{self._config.dataset}' has no domains. Use digits_domains, or remove domain",
-            )
+            what = f"data set '{self._config.dataset}' has no domains"
+            raise _fault(each, f"{what}. Use digits_domains, or remove domain")
         if name not in samples.domains:
-            raise _fault(
-                each,
-                f"there is no domain '{name}'.{nearest(name, samples.domains)} There are {', '.join(samples.domains)}",
-            )
+            what = f"there is no domain '{name}'.{nearest(name, samples.domains)}"
+            raise _fault(each, f"{what} There are {', '.join(samples.domains)}")
         number = samples.domains.index(name)
         moving = 1 if self._config.split == "global" else 3  # a common test set stays
         pools = []
@@ -231,9 +223,8 @@ class Changes:
             found = list(self._parts[client])
             for place, pool in enumerate(pools):
                 drawn = [np.empty(0, dtype=np.int64)]
-                for label, count in zip(
-                    *np.unique(samples.labels[found[place]], return_counts=True), strict=True
-                ):
+                held = np.unique(samples.labels[found[place]], return_counts=True)
+                for label, count in zip(*held, strict=True):
                     members = pool[samples.labels[pool] == label]
                     drawn.append(stream.choice(members, min(int(count), len(members)), replace=False))
                 found[place] = np.sort(np.concatenate(drawn))
@@ -242,8 +233,7 @@ class Changes:
                         f"domain '{name}' has no {PARTS[place]} samples of the classes of client {client}. "
                         "Choose another domain or client."
                     )
-            train, evaluation, test = found
-            self._parts[client] = train, evaluation, test
+            self._parts[client] = found[0], found[1], found[2]
 
 
 def _dealt(held: Sequence[Labels], labels: Labels, part: Indices, stream: np.random.Generator) -> Indices:

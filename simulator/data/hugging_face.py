@@ -55,20 +55,17 @@ class Feature(NamedTuple):
     """The names of classes, by number."""
 
 
-class Split:
+class Split(NamedTuple):
     """The samples of a split. `paths`: whether its images may be files elsewhere, as in the cache of `datasets`."""
 
-    def __init__(self, features: Mapping[str, Any], table: Any, paths: bool = False) -> None:
-        self.features = {
-            name: _feature(features.get(name), table.schema.field(name).type) for name in table.column_names
-        }
-        self.table = table
-        self._paths = paths
+    features: Mapping[str, Feature]
+    table: Any
+    paths: bool = False
 
-    def with_texts(self, name: str, texts: Sequence[str]) -> "Split":
-        found = Split({}, self.table.append_column(name, [list(texts)]), self._paths)
-        found.features = self.features | {name: Feature("text")}
-        return found
+    @classmethod
+    def of(cls, declared: Mapping[str, Any], table: Any, paths: bool = False) -> "Split":
+        kinds = zip(table.schema.names, table.schema.types, strict=True)
+        return cls({name: _feature(declared.get(name), kind) for name, kind in kinds}, table, paths)
 
     def frame(self, names: Sequence[str]) -> Any:
         return self.table.select(list(names)).to_pandas(ignore_metadata=True)
@@ -77,7 +74,7 @@ class Split:
         """The encoded images of a column: {"bytes", "path"}, or None for a sample without."""
         for batch in self.table.select([column]).to_batches(max_chunksize=256):
             for cell in batch.column(0).to_pylist():
-                yield cell if cell and (cell["bytes"] is not None or self._paths) else None
+                yield cell if cell and (cell["bytes"] is not None or self.paths) else None
 
 
 class Users(NamedTuple):
@@ -100,8 +97,10 @@ class _Opened(NamedTuple):
     columns: DataConfig
     """What the configuration says, and the column of clients in a folder of clients."""
     left_out: LeftOut
-    clients: int = 0
+    clients: int
     """The folders of clients."""
+    target: str
+    """The column of classes."""
 
 
 def is_name(dataset: str) -> bool:
@@ -121,12 +120,11 @@ def load(name: str, columns: DataConfig) -> LabeledSet:
     Raises ConfigError for a wrong name or wrong columns, DataError for data that cannot be had or are no samples.
     """
     found = _open(name, columns)
-    columns, features = found.columns, found.train.features
-    target = tables.target_of(name, list(features), columns)
+    columns, features, target = found.columns, found.train.features, found.target
     kind, column = _form(found)
     named = [each for each in (target, columns.client, column or None) if each is not None]
     if kind == "image":
-        table, own = _table(found, named[:-1], target)
+        table, own = _table(found, named[:-1])
         cells = itertools.chain.from_iterable(
             part.cells(column) for part in (found.train, found.test) if part is not None
         )
@@ -143,7 +141,7 @@ def load(name: str, columns: DataConfig) -> LabeledSet:
                     f'`data.ignore=["{odd[0]}"]`.'
                 )
             columns = columns.model_copy(update={"ignore": ()})
-        table, own = _table(found, named, target)
+        table, own = _table(found, named)
         samples = tables.samples(name, table, columns, own)
         left_out = tuple((each, reason) for each in features if each not in named)
         samples = replace(samples, reading=replace(samples.reading, left_out=left_out))
@@ -217,9 +215,7 @@ def _of_images(
 
 
 def kind_of(name: str, columns: DataConfig) -> Kind:
-    found = _open(name, columns)
-    tables.target_of(name, list(found.train.features), found.columns)
-    return _form(found)[0]
+    return _form(_open(name, columns))[0]
 
 
 def users(name: str, columns: DataConfig) -> Users:
@@ -227,10 +223,9 @@ def users(name: str, columns: DataConfig) -> Users:
     if columns.client is None and folder_of(name) is None:
         return Users()
     found = _open(name, columns)
-    target = tables.target_of(name, list(found.train.features), found.columns)
     if (client := found.columns.client) is None:
         return Users()
-    table, own = _table(found, [target, client], target)
+    table, own = _table(found, [found.target, client])
     counts = table[client].value_counts(sort=False, dropna=False).tolist()
     return Users(counts, found.clients > 0, found.clients > 0 and own.test_from != len(table))
 
@@ -254,13 +249,17 @@ def _open(name: str, columns: DataConfig) -> _Opened:
         while column in parts[first].features:
             column += "_"
         columns = columns.model_copy(update={"client": column})
-        parts = {key: part.with_texts(column, clients[key]) for key, part in parts.items()}
+        for key, part in parts.items():
+            features = {**part.features, column: Feature("text")}
+            table = part.table.append_column(column, [list(clients[key])])
+            parts[key] = part._replace(features=features, table=table)
     left_out += tuple(
         (f"split {each}", "only train and test are read") for each in parts if each not in (first, "test")
     )
     test = parts["test"] if {"train", "test"} <= {*parts} else None
     held = len({*clients.get(first, ())}) if columns.client is not None else 0
-    return _Opened(name, parts[first], test, columns, left_out, held)
+    target = tables.target_of(name, list(parts[first].features), columns)
+    return _Opened(name, parts[first], test, columns, left_out, held, target)
 
 
 def _of_hub(name: str, columns: DataConfig) -> dict[str, Split]:
@@ -299,7 +298,7 @@ def _of_hub(name: str, columns: DataConfig) -> dict[str, Split]:
     finally:
         hub.config.HF_HUB_OFFLINE = offline
     return {
-        key: Split(part.features.to_dict(), part.with_format("arrow")[:], paths=True)
+        key: Split.of(part.features.to_dict(), part.with_format("arrow")[:], paths=True)
         for key, part in parts.items()
     }
 
@@ -324,14 +323,14 @@ def _form(found: _Opened) -> tuple[Kind, str]:
     return "table", ""
 
 
-def _table(found: _Opened, names: Sequence[str], target: str) -> tuple[Any, OwnParts]:
+def _table(found: _Opened, names: Sequence[str]) -> tuple[Any, OwnParts]:
     """These columns of all samples as a data frame, and what the data set has fixed.
 
     A test split without labels is left out: its classes are all −1.
     """
     import pandas as pd
 
-    features, parts = found.train.features, [found.train.frame(names)]
+    features, parts, target = found.train.features, [found.train.frame(names)], found.target
     fixed = features[target].classes
     if found.test is not None:
         if missing := [each for each in names if each not in found.test.features]:
@@ -515,7 +514,7 @@ def _read_split(folder: Path) -> tuple[Split, set[str]]:
             f"{folder} was saved by an old version of datasets, with the order of its samples in another file. Load "
             "it with that version, and save `dataset.flatten_indices()`."
         )
-    parts = [Split(features, _read_arrow(folder / file)) for file in files]
+    parts = [Split.of(features, _read_arrow(folder / file)) for file in files]
     for file, part in zip(files, parts, strict=True):
         _refuse_other(folder, files[0], parts[0], file, part)
     found = _joined(parts)
@@ -545,11 +544,8 @@ def _read_arrow(file: Path) -> Any:
 
 
 def _joined(parts: Sequence[Split]) -> Split:
-    if len(parts) == 1:
-        return parts[0]
-    found = Split({}, library("pyarrow", "parquet").concat_tables([part.table for part in parts]))
-    found.features = parts[0].features
-    return found
+    table = library("pyarrow", "parquet").concat_tables([part.table for part in parts])
+    return parts[0]._replace(table=table)
 
 
 def _refuse_other(folder: Path, first: str, part: Split, name: str, other: Split) -> None:
