@@ -194,10 +194,8 @@ def same_classes(rows: Rows, at: list[int], draw: np.random.Generator) -> Rows:
 Kind = tuple[Callable[[], Rows], Callable[[Path, Rows], dict[str, Any]], Callable[..., Rows]]
 KINDS: dict[str, Kind] = {
     "images": (lambda: {"value": images((8, 8)), "label": labels()}, as_npz("images"), changed),
-    "color images": (lambda: {"value": images((8, 8, 3)), "label": labels()}, as_npz("images"), changed),
     "own folder": (lambda: sorted_by_class((8, 8, 3)), as_folder, same_classes),
     "signals": (lambda: {"value": numbers((2, 9)), "label": labels()}, as_npz("signals"), changed),
-    "features": (lambda: {"value": numbers((3,)), "label": labels()}, as_npz("features"), changed),
     "tokens": (
         lambda: {"value": images((5,)).astype(np.int64) % 9, "label": labels()},
         as_npz("tokens"),

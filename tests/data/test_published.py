@@ -444,18 +444,6 @@ def test_an_archive_that_is_another_one_or_has_no_image_leaves_nothing(
     assert list((cinic / "decoded").iterdir()) == []
 
 
-def test_a_missing_archive_is_downloaded_then_decoded_with_progress(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive = tar(MEMBERS)
-    told: list[tuple[int, int]] = []
-    with serving(archive) as served:
-        publish(monkeypatch, image_sets.Cinic10, {CINIC: archive}, url=served.url)
-        images = datasets.load("cinic10", tmp_path / "new", lambda done, total: told.append((done, total)))
-    assert len(images) == 4 and {total for _, total in told} == {len(archive)}
-    assert len(told) >= 1 + 4  # the download, and each decoded image
-
-
 # Other formats
 
 

@@ -44,8 +44,6 @@ def named(begin: str, *axes: tuple[str, ...]) -> set[str]:
 CIFAR_METHODS = (
     "fedlora", "fedssa", "fedgh", "standalone", "fedavg", "lg_fedavg", "fedclassavg", "fedproto", "fd", "fml", "fedkd",
 )  # fmt: skip
-HTFE_METHODS = ("fedl2g_l", "fedl2g_f", "fml", "fedkd", "fd", "fedproto")
-SAME_HEAD_METHODS = ("lg_fedavg", "fedgh")
 
 
 def test_every_method_model_setting_dataset_and_scale_has_its_preset() -> None:
@@ -53,44 +51,6 @@ def test_every_method_model_setting_dataset_and_scale_has_its_preset() -> None:
     ablations = named("fedssa", ("_a", "_b"), ("_htm5",), ("", "_cifar100"), ("", "_n50", "_n100"))
     listed = {name for name in presets.names() if "htm5" in name or "cnn1" in name}
     assert listed == experiments | ablations
-
-
-def test_fedl2g_has_a_preset_for_every_accuracy_it_prints_and_no_other() -> None:
-    methods = HTFE_METHODS + SAME_HEAD_METHODS
-    datasets = ("_cifar10", "_cifar100", "_flowers102", "_tiny_imagenet")
-    table_1 = named("", methods, ("_htfe8",), datasets, ("", "_pathological"))
-    table_2 = named("", methods, ("_htfe2", "_htfe3", "_htfe4", "_htfe9"), ("_cifar100",))
-    table_2 |= named("", HTFE_METHODS, ("_htm10_cifar100",))  # LG-FedAvg and FedGH cannot run there
-    table_2 |= named("", methods, ("_htfe8_cifar100",), ("_n50", "_n100"))
-    table_3 = named("", methods, ("_htfe8_cifar100",), ("_e5", "_e10", "_e20"))
-    table_4 = named("fedl2g_l_htfe8_cifar100", ("_eta001", "_eta005", "_eta05", "_eta1"))
-    table_4 |= named("fedl2g_f_htfe8_cifar100", ("_eta1", "_eta10", "_eta50", "_eta500"))
-    listed = {name for name in presets.names() if "htfe" in name or "htm10" in name}
-    listed = {name for name in listed if not name.startswith("kwaz")}
-    assert listed == table_1 | table_2 | table_3 | table_4
-    assert len(listed) == 64 + 54 + 24 + 8
-
-
-def test_fedkwaz_has_a_preset_for_every_accuracy_of_its_tables_that_can_be_run_here() -> None:
-    alike = ("standalone", "fd", "fedkd", "fedproto", "fml", "fedmrl", "fedtgp", "fedkwaz")
-    everywhere = ("_htfe1", "_htfe2", "_htfe4", "_htfe9", "_n50", "_n100", "_n200")
-    table = named("kwaz_", (*alike, "lg_fedavg", "fedgen", "fedgh"), everywhere)
-    table |= named("kwaz_", alike, ("_htm10", "_htfe8_htc4"))  # LG-FedAvg, FedGen, and FedGH cannot run there
-    variants, datasets = ("lml", "p2p_l", "p2p_r", "fedkwaz"), ("cifar10", "cifar100", "flowers102")
-    table |= named("kwaz_", variants, ("_htfe8_",), datasets)  # Skin-Lesions-14 is no data set here
-    assert {name for name in presets.names() if name.startswith("kwaz")} == table
-    assert len(table) == 11 * 7 + 8 * 2 + 4 * 3
-
-
-def test_inco_has_a_preset_for_every_cell_of_its_two_tables() -> None:
-    base = ("fedavg", "fedprox", "scaffold", "fednova", "moon")
-    inco = ("inco_avg", "inco_prox", "inco_scaffold", "inco_nova", "inco_moon")
-    datasets = ("_fashion_mnist", "_svhn", "_cifar10", "_cinic10")
-    table_2 = named("", base + inco, ("_resnet", "_vit"), datasets, ("_a05", "_a10"))
-    table_1 = named("case_study", ("_resnet", "_vit"), ("_iid_homo", "_noniid_homo", "_noniid_hetero"))
-    listed = {name for name in presets.names() if "_resnet" in name or "_vit" in name}
-    assert listed == table_1 | table_2
-    assert len(listed) == 6 + 160
 
 
 @pytest.mark.parametrize(
@@ -186,11 +146,6 @@ ROWS: list[tuple[str, str, str, list[float | None]]] = [
     ("fedkd", "cnn1", "FedGH", [92.65, 58.35, 93.93, 57.36, 91.07, 51.9]),
 ]  # fmt: skip
 """Method, models, and paper with its numbers by scale, CIFAR-10 before CIFAR-100. None: no convergence."""
-FEDL2G = {
-    "fedl2g_l": ([87.7, 59.2, 60.3, 32.8], [86.5, 42.3, 71.5, 49.5]),
-    "fedl2g_f": ([89.3, 64.2, 64.2, 34.7], [87.6, 43.8, 73.6, 50.3]),
-}  # fmt: skip
-"""Table 1: CIFAR-10 and -100, Flowers102, and Tiny-ImageNet, pathological and by Dirichlet."""
 CELLS = {
     "FedL2G": {
         "fedproto_htm10_cifar100": 36.1, "fd_htfe8_cifar100_n100": 36.1, "fedl2g_f_htfe8_cifar100_e5": 43.7,
@@ -227,19 +182,6 @@ def test_accuracies_are_as_printed() -> None:
     assert {paper: {name: accuracies(name, paper) for name in each} for paper, each in CELLS.items()} == {
         paper: {name: [accuracy] for name, accuracy in each.items()} for paper, each in CELLS.items()
     }
-
-
-def test_fedl2gs_first_table_is_as_printed() -> None:
-    datasets = ("cifar10", "cifar100", "flowers102", "tiny_imagenet")
-    assert {
-        method: tuple(
-            [accuracies(f"{method}_htfe8_{dataset}{setting}", "FedL2G")[0] for dataset in datasets]
-            for setting in ("_pathological", "")
-        )
-        for method in FEDL2G
-    } == FEDL2G
-    tables = [reference.table for reference in presets.load("fedl2g_f_htfe8_cifar100").paper]
-    assert tables == ["Table 1", "Table 4"]  # its learning rate is a cell of the sensitivity study
 
 
 def test_a_reference_says_where_it_was_printed() -> None:
@@ -367,47 +309,6 @@ def test_every_preset_is_as_it_was_checked_against_its_paper() -> None:
     ]
     every = json.dumps([asdict(each) for each in [*presets.all(), *profiles]], sort_keys=True)
     assert hashlib.sha256(every.encode()).hexdigest() == SEAL
-
-
-def test_methods_on_the_same_problem_differ_in_the_method_alone() -> None:
-    """But for FedSSA's clipping, which is its code's, and the first batch size of FedGH's own grid."""
-    besides = {"fedssa": {"training.clip": (None, 50.0)}, "fedgh": {"training.batch_size": (64, 32)}}
-    for method in ("fedssa", "fedgh", "standalone", "fedavg", "lg_fedavg"):
-        sibling = f"{method}_htm5_cifar100_n50"
-        changed = difference("fedlora_htm5_cifar100_n50", sibling)
-        others = {key: value for key, value in changed.items() if not key.startswith("method.")}
-        assert others == besides.get(method, {}), sibling
-        assert changed["method.name"] == ("fedlora", method)
-
-
-def test_htfllibs_setup_of_text_and_sensors_differs_in_data_clients_and_models_alone() -> None:
-    images = {
-        "data.dataset": "cifar100",
-        "data.partition": "dirichlet",
-        "data.alpha": 0.1,
-        "data.min_samples": 40,
-        "federation.clients": 20,
-        "federation.group": "htfe8",
-        "models.stem": "imagenet",
-    }
-    text = images | {"data.dataset": "ag_news", "federation.group": "htfe_txt6", "models.stem": None}
-    subjects = {"data.dataset": "uci_har", "data.partition": "natural", "federation.clients": 30}
-    sensors = dict.fromkeys(images) | subjects | {"federation.group": "htfe_sen8"}
-    for name, other in (("htfllib_text_fedmrl", text), ("htfllib_sensors_fedmrl", sensors)):
-        expected = {key: (images[key], other[key]) for key in images if images[key] != other[key]}
-        assert difference("htfllib_fedmrl", name) == expected
-
-
-def test_in_htfllibs_setting_methods_differ_in_the_method_alone() -> None:
-    """FedMD and FedDF also need public samples."""
-    for name in presets.names():
-        if name.startswith("htfllib"):
-            begin = next(
-                each for each in ("htfllib_text", "htfllib_sensors", "htfllib") if name.startswith(each)
-            )
-            changed = difference(f"{begin}_standalone", name)
-            public = {"data.public"} if name.endswith(("fedmd", "feddf")) else set()
-            assert {key for key in changed if not key.startswith("method.")} == public, name
 
 
 def test_the_models_of_htfllibs_setting_share_512_features() -> None:
