@@ -16,10 +16,10 @@ from htfl_sim.choices import Kind as Kind
 from simulator.base.errors import ConfigError, cannot_write, check_output
 from simulator.results.analysis import comparison, gain
 from simulator.results.analysis.caveats import listed
+from simulator.results.analysis.comparison import Pivot, Select, Table
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.overview import read_overview, read_overviews
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.table import Pivot, Select, Table
 from simulator.results.analysis.variance import VarianceTable, variances
 from simulator.studies.folder import study_text
 from simulator.studies.selection import select as selected

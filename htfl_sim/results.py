@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simulator.models import Network
     from simulator.results.export.sinks import Target
     from simulator.results.export.weights import Exported
-    from simulator.results.inspection.models import ClientModel
+    from simulator.results.inspection.checkpoint import ClientModel
 
 Place = str | Path
 
@@ -148,9 +148,9 @@ class Results:
 
     def data(self, client: int, part: Literal["train", "eval", "test"] = "test") -> "tuple[Tensor, Tensor]":
         """A client's samples in the form of its model's input, and their labels [n]."""
-        from simulator.results.inspection import models
+        from simulator.results.inspection import checkpoint
 
-        return models.samples(self.path, data_folder(self._data_dir), client, part)
+        return checkpoint.samples(self.path, data_folder(self._data_dir), client, part)
 
     def export(
         self,
@@ -189,9 +189,9 @@ class Results:
         return command_lines(self.path)
 
     def _models(self, client: int, round: int | None) -> "Sequence[ClientModel]":
-        from simulator.results.inspection import models
+        from simulator.results.inspection import checkpoint
 
-        return models.of_clients(self.path, data_folder(self._data_dir), [client], round).clients
+        return checkpoint.of_clients(self.path, data_folder(self._data_dir), [client], round).clients
 
 
 def open(path: Place, data_dir: Place | None = None) -> Results:

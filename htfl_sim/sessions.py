@@ -429,7 +429,7 @@ def export_weights(
     round has no checkpoint, rounds are run again, and their results must equal the ledger. Raises HtflError.
     """
     from simulator.results.export.weights import write
-    from simulator.results.inspection.models import of_clients
+    from simulator.results.inspection.checkpoint import of_clients
 
     folder, data = folder_of(session, sessions_dir), folders.data_folder(data_dir)
     how: dict[str, Any] = {"device": device, "workers": workers, "allow_inexact": allow_inexact}
@@ -611,9 +611,11 @@ def confusion(
     Rows are the true classes, and columns the answers. Writes nothing. Raises SessionUnreadable for a round without a
     checkpoint, ConfigError for a client that does not exist, and DataError.
     """
-    from simulator.results.inspection import models
+    from simulator.results.inspection import checkpoint
 
-    return models.confusion(folder_of(session, sessions_dir), folders.data_folder(data_dir), client, round)
+    return checkpoint.confusion(
+        folder_of(session, sessions_dir), folders.data_folder(data_dir), client, round
+    )
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from simulator.base.errors import ConfigError, PointsFailed, nearest
 from simulator.base.nested import Raw, merged, put, read_toml, with_overrides
 from simulator.config.user_files import GROUP, SELECTION, Files, Names
 from simulator.results.analysis import comparison, gain
+from simulator.results.analysis.comparison import Select, Table
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.gain import GainTable
 from simulator.results.analysis.run import SessionData as Moment
-from simulator.results.analysis.table import Select, Table
 from simulator.studies.executor import Launch as Launch
 from simulator.studies.folder import (
     FAILED,

@@ -26,7 +26,7 @@ from simulator.results.analysis.clients import results
 from simulator.results.analysis.comparison import differences
 from simulator.results.analysis.ledger import NUMBERS
 from simulator.results.export.sinks import scalars
-from simulator.results.inspection import models
+from simulator.results.inspection import checkpoint
 from simulator.sessions.history import completed
 from simulator.sessions.session import Session
 from simulator.studies.study import StudySpec
@@ -154,7 +154,7 @@ def test_tables_have_a_row_for_each_client_of_whom_there_is_news(told: dict[str,
 
 def test_a_clients_recorded_accuracy_is_the_last_one_that_a_round_told(told: dict[str, Path]) -> None:
     last = records(told["all"])[-1]["accuracy"]["per_client"]
-    shown = models.of_clients(told["news"], told["news"].parent, None).clients
+    shown = checkpoint.of_clients(told["news"], told["news"].parent, None).clients
     assert [model.recorded for model in shown] == last
 
 

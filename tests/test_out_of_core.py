@@ -14,7 +14,7 @@ from checkpoints import SessionReader
 from checkpoints.schema import seal
 from simulator.base.errors import SessionError
 from simulator.config import Config
-from simulator.results.inspection import checkpoint, models
+from simulator.results.inspection import checkpoint
 from simulator.sessions import metadata, states
 from simulator.sessions.session import Session
 from tests import federations
@@ -154,7 +154,7 @@ def test_of_what_a_checkpoint_holds_nothing_is_in_memory_but_what_the_cache_has_
 
 def test_inspection_knows_clients_that_never_took_part(made: Path) -> None:
     state = restored(made)
-    for model in models.of_clients(made, made.parent, None).clients:
+    for model in checkpoint.of_clients(made, made.parent, None).clients:
         weights = {f"model/{name}": tensor for name, tensor in model.network.state_dict().items()}
         own = {key: value for key, value in state.clients[model.info.id].items() if key.startswith("model/")}
         assert federations.bits(weights) == federations.bits(own)

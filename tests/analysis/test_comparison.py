@@ -8,7 +8,10 @@ import pytest
 from simulator.base.errors import ConfigError
 from simulator.base.units import span
 from simulator.results.analysis.comparison import (
+    Pivot,
+    Row,
     Setting,
+    Table,
     common_round,
     common_target,
     described,
@@ -20,7 +23,6 @@ from simulator.results.analysis.comparison import (
 )
 from simulator.results.analysis.ledger import Lines
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.table import Pivot, Row, Table
 from tests.analysis.runs import clocked, ledger, run
 from tui.common.formatting import until_target
 

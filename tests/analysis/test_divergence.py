@@ -8,12 +8,11 @@ import pytest
 
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.caveats import caveats, divergences
-from simulator.results.analysis.comparison import common_target, table
+from simulator.results.analysis.comparison import Pivot, common_target, table
 from simulator.results.analysis.gain import gains
 from simulator.results.analysis.ledger import Divergence, totals_of
 from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.table import Pivot
 from simulator.results.analysis.why import why
 from simulator.results.export.sinks import scalars
 from simulator.studies.board import Setting

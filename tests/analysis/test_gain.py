@@ -18,10 +18,9 @@ from simulator.base.nested import flattened, merged, with_values
 from simulator.config import OF_CLIENTS, decides_clients, keys
 from simulator.results.analysis.axes import Difference, MeanStd
 from simulator.results.analysis.caveats import defaults
-from simulator.results.analysis.comparison import table
+from simulator.results.analysis.comparison import Pivot, table
 from simulator.results.analysis.gain import evaluated, gains, holm, p_of_equivalence, p_of_gain
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.table import Pivot
 from simulator.results.analysis.tabular import _heading
 from tests import sessions as made
 from tests.analysis.runs import of, record, run

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from docsite import tables
 from simulator.base.record import SCALARS, Record, Scalar
-from simulator.results.analysis import measures, table, tidy
+from simulator.results.analysis import comparison, measures, tidy
 from simulator.results.export.sinks import scalars
 from simulator.results.figures.accuracy import values_of
 from tests import sessions
@@ -40,7 +40,7 @@ def test_a_scalar_with_a_name_is_in_every_table_and_figure(tmp_path: Path) -> No
     assert scalars(told.records[0], told)["rounds/loss"] == 2.0
     assert measures.measured(told, "training loss")[0] == 2.0
     assert values_of("loss")(told)[0] == 2.0
-    assert "training loss" in measures.MEASURES and "training loss" in table.EXTRAS
+    assert "training loss" in measures.MEASURES and "training loss" in comparison.EXTRAS
     assert "| `loss.mean` | number or null | | `loss` |" in tables.record()
     sessions.make(tmp_path / "s", clients=2, rounds=2)
     shown = call("show", "s", "--sessions-dir", tmp_path).out

@@ -13,9 +13,8 @@ from simulator.base.nested import merged
 from simulator.base.sections import SelectionConfig
 from simulator.results.analysis.axes import Difference, MeanStd, group_label, paired
 from simulator.results.analysis.caveats import defaults, rows_differ
-from simulator.results.analysis.comparison import table
+from simulator.results.analysis.comparison import STD, Row, table
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.table import STD, Row
 from tests.analysis.runs import chosen, clocked, of, record, run
 
 approx = pytest.approx

@@ -56,7 +56,7 @@ SHOWN = (
     "simulator/studies",
 )
 """Folders with texts that the app and the commands show: the app's own, and what runs and their analysis say."""
-GENERATORS = (ROOT / "simulator" / "results" / "export" / "program.py",)
+GENERATORS = (ROOT / "simulator" / "results" / "export" / "weights.py",)
 """Modules whose texts are programs."""
 EVERY_PAGE = [*AT_THE_TOP, *PAGES]
 

@@ -18,7 +18,7 @@ from simulator.data.datasets import data_folder
 from simulator.data.inputs import random
 from simulator.data.specs import InputSpec, SignalSpec, TokenSpec
 from simulator.models import ImageShape
-from simulator.results.export.program import Program
+from simulator.results.export.weights import Program
 from simulator.results.inspection.partition import data_of_session
 from tests.cli.conftest import Cli
 from tests.face.conftest import tiny

@@ -27,7 +27,7 @@ from simulator.data.samples import ArraySet, ImageSet, SampleSet
 from simulator.data.specs import InputSpec, SignalSpec, TableSpec, TokenSpec
 from simulator.results.analysis.classes import ClassCounts, Confusion, class_counts
 from simulator.results.inspection import checkpoint
-from simulator.results.inspection.checkpoint import _guides_logits, representations
+from simulator.results.inspection.checkpoint import ClientModel, _guides_logits, representations
 from simulator.results.inspection.client_samples import (
     ClassSample,
     ClientSamples,
@@ -37,7 +37,6 @@ from simulator.results.inspection.client_samples import (
     from_bytes,
     to_bytes,
 )
-from simulator.results.inspection.models import ClientModel
 from simulator.results.inspection.partition import samples_of_data
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session

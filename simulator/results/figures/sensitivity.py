@@ -10,9 +10,8 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.axes import MeanStd, checked, group_label, groups, spelled
-from simulator.results.analysis.comparison import outcome
+from simulator.results.analysis.comparison import Select, outcome
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.table import Select
 from simulator.results.figures import style
 from simulator.results.figures.grouped import By, every_group, is_untrained, looks
 from simulator.results.figures.palette import in_order, looks_of

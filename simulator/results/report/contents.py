@@ -24,12 +24,11 @@ from checkpoints import DiskError, SessionUnreadable
 from simulator.base.errors import HtflError
 from simulator.base.nested import flattened
 from simulator.results.analysis.axes import key_of, seed_words, seeds_of, spelled
-from simulator.results.analysis.comparison import differences
+from simulator.results.analysis.comparison import Select, Table, differences
 from simulator.results.analysis.events import description, is_alarming
 from simulator.results.analysis.overview import Summary, tree
 from simulator.results.analysis.reproduction import command_lines
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.table import Select, Table
 from simulator.results.figures import accuracy, clients, sensitivity
 from simulator.results.figures.clients import partition
 from simulator.results.figures.timeline import timeline
