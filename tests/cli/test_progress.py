@@ -12,15 +12,8 @@ from rich.console import Console
 
 from simulator.data import datasets
 from simulator.data.datasets import Dataset, Progress
-from simulator.engine.progress import (
-    ClientTrained,
-    EvaluationStarted,
-    Event,
-    RoundFinished,
-    RoundStarted,
-    StateChanged,
-    Switch,
-)
+from simulator.engine import progress as events
+from simulator.engine.progress import Event, Switch
 from simulator.studies.folder import Status
 from tests.cli.conftest import Terminal
 from tui.cli import main, progress
@@ -38,26 +31,28 @@ def record(round: int, mean: float) -> dict[str, Any]:
     }
 
 
-def lines(*events: Event, best: progress.Best | None = None) -> list[str]:
-    with redirect_stderr(io.StringIO()) as told:
+def lines(*told: Event, best: progress.Best | None = None) -> list[str]:
+    with redirect_stderr(io.StringIO()) as screen:
         shown = progress.Lines(20, best)
-        for event in events:
+        for event in told:
             shown(event)
-    return told.getvalue().splitlines()
+    return screen.getvalue().splitlines()
 
 
 def test_a_line_has_the_round_the_accuracies_the_traffic_and_the_time() -> None:
-    said = lines(RoundFinished(record(3, 0.8767)), best=progress.Best(record(2, 0.9), 2))
+    said = lines(events.RoundFinished(record(3, 0.8767)), best=progress.Best(record(2, 0.9), 2))
     assert said == ["round 3/20  accuracy 87.7 % (best 90.0 %, r2)  ↑ 2.0 KiB ↓ 1.5 MiB  1.2 s"]
 
 
 def test_a_run_in_which_every_client_diverged_so_far_has_no_score() -> None:
     failed = {**record(1, 0.1), "diverged": [0]}
     later = record(2, 0.6), {**failed, "round": 3}  # one round was sound
-    said = lines(*map(RoundFinished, (failed, *later)))
+    said = lines(*map(events.RoundFinished, (failed, *later)))
     assert "no score: every client diverged in every round" in said[0]
     assert "accuracy 60.0 %" in said[1] and "accuracy 10.0 %" in said[2]
-    resumed = lines(RoundFinished({**failed, "round": 2}), best=progress.Best(failed, None, untrained=True))
+    resumed = lines(
+        events.RoundFinished({**failed, "round": 2}), best=progress.Best(failed, None, untrained=True)
+    )
     assert "no score" in resumed[0]
 
 
@@ -74,13 +69,13 @@ def test_bars_show_the_round_its_clients_and_the_last_results(monkeypatch: pytes
     for name, value in {"TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "100"}.items():
         monkeypatch.setenv(name, value)
     with redirect_stderr(Terminal()) as screen, progress.display(20, 4, record(4, 0.5), None, 2) as shown:
-        shown(RoundStarted(5, 20, (0, 3, 7)))
-        shown(ClientTrained(5, 3, 1, 3, 0.7))
-        shown(ClientTrained(5, 0, 2, 3, 0.7))
+        shown(events.RoundStarted(5, 20, (0, 3, 7)))
+        shown(events.ClientTrained(5, 3, 1, 3, 0.7))
+        shown(events.ClientTrained(5, 0, 2, 3, 0.7))
         half_way = frame(shown, screen)
-        shown(EvaluationStarted(5, 10))
+        shown(events.EvaluationStarted(5, 10))
         evaluating = frame(shown, screen)
-        shown(RoundFinished(record(5, 0.625)))
+        shown(events.RoundFinished(record(5, 0.625)))
         after = frame(shown, screen)
     assert "4/20" in half_way and "round 5" in half_way and "2/3 clients" in half_way
     assert "accuracy 50.0 % (best 90.0 %, r2)" in half_way
@@ -113,14 +108,14 @@ def test_a_signal_or_the_command_stop_is_acknowledged_once() -> None:
     said: list[str] = []
     heard: list[str] = []
     observer = progress.Stopping(lambda: heard[0] if heard else None, said.append)
-    observer(RoundStarted(5, 20, (0,)))
+    observer(events.RoundStarted(5, 20, (0,)))
     assert said == []
     heard.append("SIGINT")
-    observer(ClientTrained(5, 0, 1, 1, 0.7))
-    observer(EvaluationStarted(5, 1))
+    observer(events.ClientTrained(5, 0, 1, 1, 0.7))
+    observer(events.EvaluationStarted(5, 1))
     by_command = progress.Stopping(lambda: None, said.append)
     for state in ("pausing", "paused", "stopping", "running"):
-        by_command(StateChanged(state, 4))
+        by_command(events.StateChanged(state, 4))
     assert [each.split(" finish")[0] for each in said] == [
         "SIGINT: the clients at work",
         "stop: the clients at work",
@@ -128,16 +123,18 @@ def test_a_signal_or_the_command_stop_is_acknowledged_once() -> None:
 
 
 def test_a_pause_is_told_when_asked_when_it_holds_and_when_it_ends() -> None:
-    said = lines(StateChanged("pausing", 4), StateChanged("paused", 4), StateChanged("running", 4))
+    said = lines(
+        events.StateChanged("pausing", 4), events.StateChanged("paused", 4), events.StateChanged("running", 4)
+    )
     assert [line.split(":")[0] for line in said] == ["pausing", "paused after round 4", "training continues"]
-    assert lines(StateChanged("stopping", 4), StateChanged("running", 4)) == []  # it stops
+    assert lines(events.StateChanged("stopping", 4), events.StateChanged("running", 4)) == []  # it stops
 
 
 def test_a_switch_is_one_line_and_the_rounds_it_asks_for_are_counted_from_then_on() -> None:
     said = lines(
         Switch(5, "fedssa", "fedlora", ("rounds 20 → 30", "method fedlora → fedssa"), "takes over head"),
-        RoundStarted(5, 30, (0,)),
-        RoundFinished(record(5, 0.5)),
+        events.RoundStarted(5, 30, (0,)),
+        events.RoundFinished(record(5, 0.5)),
     )
     assert said[0] == "from round 5 on: fedlora → fedssa (rounds 20 → 30; takes over head)"
     assert said[1].startswith("round 5/30 ")

@@ -25,23 +25,24 @@ from tui.common import errors
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-def test_json_prints_the_ledger_and_nothing_else_on_stdout(cli: Cli, sessions: Path) -> None:
-    result = cli("run", *TINY, "--rounds=2", "--session=x", "--json")
-    assert result.code == 0
-    printed = [json.loads(line) for line in result.out.splitlines()]
-    assert printed == SessionReader(sessions / "x").records()
-    assert [record["round"] for record in printed] == [1, 2]
-
-
-def test_in_a_pipe_every_round_is_one_line_on_stderr(cli: Cli) -> None:
-    result = cli("run", *TINY, "--rounds=3", "--session=x")
-    assert result.out == "" and "\x1b" not in result.err
+def test_a_run_prints_the_ledger_alone_on_stdout_and_a_line_a_round_and_its_results_on_stderr(
+    cli: Cli, sessions: Path
+) -> None:
+    result = cli("run", *TINY, "--rounds=4", "--session=x", "--json")
+    assert result.code == 0 and "\x1b" not in result.err
+    records = SessionReader(sessions / "x").records()
+    assert list(map(json.loads, result.out.splitlines())) == records
+    assert [record["round"] for record in records] == [1, 2, 3, 4]
     lines = [line for line in result.err.splitlines() if line.startswith("round ")]
-    assert [line.split("  ")[0] for line in lines] == ["round 1/3", "round 2/3", "round 3/3"]
-    assert re.fullmatch(
-        r"round 3/3  accuracy [\d.]+ % \(best [\d.]+ %, r\d\)  loss \d\.\d{4}  ↑ [\d.]+ KiB ↓ [\d.]+ KiB  [\d.]+ s",
-        lines[2],
-    )
+    assert [line.split("  ")[0] for line in lines] == [f"round {n}/4" for n in range(1, 5)]
+    accuracy, traffic = r"accuracy [\d.]+ % \(best [\d.]+ %, r\d\)", r"↑ [\d.]+ KiB ↓ [\d.]+ KiB"
+    assert re.fullmatch(rf"round 4/4  {accuracy}  loss \d\.\d{{4}}  {traffic}  [\d.]+ s", lines[3])
+    best = max(records, key=lambda record: record["accuracy"]["mean"])
+    assert f"best      {100 * best['accuracy']['mean']:.1f} % in round {best['round']}" in result.err
+    assert "finished  round 4 of 4" in result.err
+    assert "htfl-sim show x" in result.err
+    assert re.search(r"memory    [\d.,]+ [MG]iB at most\n", result.err)
+    assert cli("run", *TINY, "--rounds=1", "--session=y").out == ""
 
 
 def test_the_start_says_in_one_line_what_was_read_and_warns(cli: Cli, tmp_path: Path) -> None:
@@ -53,15 +54,6 @@ def test_the_start_says_in_one_line_what_was_read_and_warns(cli: Cli, tmp_path: 
         result = cli("run", *given, *small, *more)
         assert re.search(r"^read +40 samples, 2 classes, 2 features$", result.out + result.err, re.MULTILINE)
         assert "warning: Column 'n' numbers the rows (0, 1, …)" in result.err
-
-
-def test_the_end_tells_the_results_and_what_to_type_next(cli: Cli, sessions: Path) -> None:
-    result = cli("run", *TINY, "--rounds=4", "--session=x")
-    best = max(SessionReader(sessions / "x").records(), key=lambda record: record["accuracy"]["mean"])
-    assert f"best      {100 * best['accuracy']['mean']:.1f} % in round {best['round']}" in result.err
-    assert "finished  round 4 of 4" in result.err
-    assert "htfl-sim show x" in result.err
-    assert re.search(r"memory    [\d.,]+ [MG]iB at most\n", result.err)
 
 
 def test_the_most_memory_is_that_of_the_round_that_took_most() -> None:

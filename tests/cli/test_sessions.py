@@ -251,16 +251,14 @@ def test_the_confusion_matrix_is_printed_and_adds_up_to_the_ledger(cli: Cli, don
 # `htfl-sim checkpoint --cka` of a session that nobody runs
 
 
-def test_the_newest_round_is_measured_after_the_fact(cli: Cli, done: Path) -> None:
+def test_cka_of_a_kept_round_is_measured_after_the_fact_with_every_layers_matrix(
+    cli: Cli, done: Path
+) -> None:
     before = sorted(path.name for path in done.rglob("*"))
     result = cli("checkpoint", "done", "--cka")
-    assert result.code == 0
-    assert "CKA between clients of done after round 3" in result.out
+    assert result.code == 0 and "CKA between clients of done after round 3" in result.out
     assert "mean over pairs" in result.out
     assert sorted(path.name for path in done.rglob("*")) == before
-
-
-def test_as_json_it_holds_the_matrices_of_every_layer(cli: Cli, done: Path) -> None:
     kept = checkpoints.SessionReader(done).rounds()[0]
     measured = cli("checkpoint", "done", "--cka", "--round", str(kept), "--json").json()
     assert measured["round"] == kept
@@ -311,9 +309,6 @@ def test_show_has_a_row_for_each_unseen_client_and_their_mean(cli: Cli, unseen: 
             assert percent(found[moment]["per_client"][str(client)]) in line
     assert percent(found["alone"]["mean"]) in lines[2]
     assert f"Participating clients: {percent(found['participating'])}" in page
-
-
-def test_show_of_a_round_without_a_measurement_has_the_last_one(cli: Cli, unseen: Path) -> None:
     assert "Unseen clients" not in cli("show", "s0", "--round=1").out
     assert "Unseen clients after round 2" in cli("show", "s0", "--round=2").out
 

@@ -98,6 +98,14 @@ def test_a_study_folder_runs_no_file_that_only_its_study_toml_names(
         assert refused.code == 4 and not ran.exists(), refused.err
         assert f"the model {files.models[0]}, the metric {files.metrics[0]}" in refused.err
         assert " ".join(files.options()) in refused.err
+    other = written(study.parent, "other.toml", (study / "study.toml").read_text())
+    refused = cli("sweep", other, "--dry-run")
+    assert refused.code == 4 and str(other) in refused.err and not ran.exists()
+    with pytest.raises(SessionError, match=r"names Python files, which were not run"):
+        hs.sweep(study)
+    assert not ran.exists()
+    hs.load_files(models=files.models, metrics=files.metrics, selections=files.selections)
+    assert hs.studies.plan(study).listed
 
 
 def test_so_does_a_tuning_study(cli: Cli, tuned: Path, files: Files, ran: Path) -> None:
@@ -119,12 +127,6 @@ def test_the_words_of_the_refusal_run_it(
         another_process()
 
 
-def test_a_study_file_runs_no_file_that_it_names(cli: Cli, study: Path, ran: Path) -> None:
-    other = written(study.parent, "other.toml", (study / "study.toml").read_text())
-    refused = cli("sweep", other, "--dry-run")
-    assert refused.code == 4 and str(other) in refused.err and not ran.exists()
-
-
 def test_a_file_with_other_bytes_than_the_points_list_is_not_run(
     cli: Cli, study: Path, files: Files, ran: Path
 ) -> None:
@@ -143,14 +145,6 @@ def test_a_file_of_the_same_name_and_bytes_elsewhere_takes_its_place(
     told = cli("sweep", "t", "--dry-run", *words)
     assert told.code == 0, told.err
     assert ran.read_text().split() == list(map(str, copies))
-
-
-def test_from_python_the_files_are_named_too(study: Path, files: Files, ran: Path) -> None:
-    with pytest.raises(SessionError, match=r"names Python files, which were not run"):
-        hs.sweep(study)
-    assert not ran.exists()
-    hs.load_files(models=files.models, metrics=files.metrics, selections=files.selections)
-    assert hs.studies.plan(study).listed
 
 
 def test_a_file_that_is_only_hashed_does_not_make_its_neighbors_importable(tmp_path: Path) -> None:
@@ -369,8 +363,7 @@ def test_a_study_is_renamed_with_the_links_between_its_points(cli: Cli, two: Pat
 
 
 def test_a_study_whose_session_another_one_uses_keeps_its_name(cli: Cli, two: Path) -> None:
-    other = Path(shutil.copytree(two, two.parent / "other"))
-    link(other, 0)
+    link(Path(shutil.copytree(two, two.parent / "other")), 0)
     refused = cli("rename", "two", "again")
     assert refused.code == 2 and "The point other/fd uses two by its name" in refused.err
     assert two.is_dir()

@@ -116,11 +116,16 @@ def test_a_partition_of_ones_own_is_run_and_held_to(cli: Cli, sessions: Path, tm
     assert last(sessions)["evaluation"].keys() == {"test"}
 
     parts[0]["train"].append(99)
-    written(tmp_path, "indices.json", json.dumps(parts))
-    changed = cli("resume", "mine", "--rounds=3")
-    assert changed.code == 4 and "partition file indices.json is not the one" in changed.err
+    assert_held_to(cli, file, "partition", json.dumps(parts))
+
+
+def assert_held_to(cli: Cli, file: Path, kind: str, changed: str) -> None:
+    """The session resumes neither with other bytes nor without the file."""
+    written(file.parent, file.name, changed)
+    refused = cli("resume", "mine", "--rounds=4")
+    assert refused.code == 4 and f"the {kind} file {file.name} is not the one" in refused.err
     file.unlink()
-    gone = cli("resume", "mine", "--rounds=3")
+    gone = cli("resume", "mine", "--rounds=4")
     assert gone.code == 4 and f"put it back to {file}" in gone.err
 
 
@@ -150,12 +155,7 @@ def test_files_of_the_clock_are_held_to(
     assert recorded(sessions) == [(kind, "own.txt")]
     assert cli("resume", "mine", "--rounds=3").code == 0
 
-    written(tmp_path, "own.txt", text + "# other\n")
-    changed = cli("resume", "mine", "--rounds=4")
-    assert changed.code == 4 and f"the {kind} file own.txt is not the one" in changed.err
-    file.unlink()
-    gone = cli("resume", "mine", "--rounds=4")
-    assert gone.code == 4 and f"put it back to {file}" in gone.err
+    assert_held_to(cli, file, kind, text + "# other\n")
 
 
 @pytest.mark.long

@@ -99,6 +99,9 @@ def test_any_other_difference_is_listed_and_nothing_runs_but_another_number_of_w
         assert named in str(refused.value)
     assert committed(done) == before and not checkpoints.pending(done)
     assert hs.run(tiny(cka__every=4, runtime__workers=2, runtime__runner="sequential"), done).round == ROUNDS
+    hs.resume(done).close()
+    with Store.open(done), pytest.raises(Locked, match="in use"):  # by another owner
+        hs.resume(done).extend(6).run()
 
 
 def test_a_session_of_other_code_is_returned_only_if_that_is_allowed(done: Path) -> None:
@@ -285,11 +288,6 @@ def test_a_fork_takes_another_method_from_a_round_whose_checkpoint_is_gone_and_s
     more = fork.extend(6).switch("fedgh", training__lr=0.05).run()
     assert more.records()["method"].tolist()[4:] == ["fedgh"] * 2
     assert more.settings["training"]["lr"] == 0.05
-
-
-def test_a_session_that_another_owns_is_refused(done: Path) -> None:
-    with Store.open(done), pytest.raises(Locked, match="in use"):
-        hs.resume(done).extend(6).run()
 
 
 def test_a_run_is_not_run_twice_at_once_nor_closed_under_way(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 import typer
 
 import htfl_sim as hs
-from htfl_sim.choices import HOW, WHERE, Device, Plugins, Workers, named_files
+from htfl_sim.choices import HOW, METRICS, WHERE, Device, Plugins, Workers, named_files
 from htfl_sim.choices import Option as Option
 from tui.cli import completion
 
@@ -82,7 +82,6 @@ TAGS = "Tag for the session; `htfl-sim sessions --tag` finds it. May be repeated
 Tags = Annotated[Sequence[str], Option(TAGS, "--tag", metavar="TAG", panel=WHERE)]
 MODEL_FILES = "Python file of a model that the session uses. May be repeated."
 ModelFiles = Annotated[Sequence[Path], Option(MODEL_FILES, "--model", metavar="FILE", panel=HOW)]
-METRICS = "Python file with a metric of your own. May be repeated."
 SELECTIONS = "Python file with a selection of your own that the session uses. May be repeated."
 REUSE = (
     "Use finished sessions of identical runs, from the whole sessions folder. "

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Self
+from contextlib import AbstractContextManager
+from typing import Any, Self
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
@@ -12,18 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from simulator.base.record import Record
-from simulator.engine.progress import (
-    ClientDiverged,
-    ClientTrained,
-    EvaluationStarted,
-    Event,
-    Noticed,
-    RoundFinished,
-    RoundStarted,
-    StateChanged,
-    Switch,
-    Warned,
-)
+from simulator.engine import progress as events
+from simulator.engine.progress import Event, Switch
 from simulator.studies.folder import FAILED, FINISHED, LIVE, WAITING, Status, time_left
 from tui.cli import output
 from tui.common.formatting import NONE, counted, duration, percent, printable, size
@@ -56,27 +47,24 @@ class Best:
         return self._round
 
 
-class Lines:
+class Lines(AbstractContextManager[Any]):
     """One line per round, for logs and pipes."""
 
     def __init__(self, rounds: int, best: Best | None = None) -> None:
         self._rounds, self._best = rounds, best or Best(None, None)
         self._state = "running"
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         return
 
     def __call__(self, event: Event) -> None:
         match event:
-            case RoundStarted(_, rounds, _):
+            case events.RoundStarted(_, rounds, _):
                 self._rounds = rounds
-            case RoundFinished(record):
+            case events.RoundFinished(record):
                 words = [f"round {record['round']}/{self._rounds}", *results_of(record, self._best)]
                 self.say("  ".join(words))
-            case StateChanged(state, round):
+            case events.StateChanged(state, round):
                 before, self._state = self._state, state
                 if state == "pausing":
                     self.say("pausing: the clients at work finish first")
@@ -117,21 +105,21 @@ class Bars:
 
     def __call__(self, event: Event) -> None:
         match event:
-            case RoundStarted(round, rounds, participants):
+            case events.RoundStarted(round, rounds, participants):
                 self._rounds = rounds
                 self._bars.update(self._all, total=rounds, note=f"{round - 1}/{rounds}")
                 self._bars.reset(
                     self._clients, total=len(participants), description=f"round {round}", note="training"
                 )
-            case ClientTrained(round, _, done, participants, _):
+            case events.ClientTrained(round, _, done, participants, _):
                 note = f"{done}/{participants} clients"
                 self._bars.update(self._clients, completed=done, note=note)
                 self._bars.update(self._all, completed=round - 1 + TRAINING * done / participants)
-            case EvaluationStarted(_, clients):
+            case events.EvaluationStarted(_, clients):
                 self._bars.update(self._clients, note=f"evaluating {clients}")
-            case StateChanged(state, _):
+            case events.StateChanged(state, _):
                 self._bars.update(self._clients, note="training" if state == "running" else state)
-            case RoundFinished(record):
+            case events.RoundFinished(record):
                 done = record["round"]
                 self._bars.update(self._all, completed=done, note=f"{done}/{self._rounds}")
                 self._live.update(self._view(record))
@@ -148,7 +136,7 @@ class Bars:
 
 def records(event: Event) -> None:
     """Print each round's record as a JSON line on stdout."""
-    if isinstance(event, RoundFinished):
+    if isinstance(event, events.RoundFinished):
         output.emit(event.record, indent=None)
 
 
@@ -160,7 +148,7 @@ class Stopping:
         self._requested, self._say, self._said = requested, say, False
 
     def __call__(self, event: Event) -> None:
-        by_command = isinstance(event, StateChanged) and event.state == "stopping"
+        by_command = isinstance(event, events.StateChanged) and event.state == "stopping"
         reason = self._requested() or ("stop" if by_command else None)
         if self._said or reason is None:
             return
@@ -204,15 +192,15 @@ def results_of(record: Record, best: Best) -> list[str]:
 def tell(event: Event, say: Callable[[str], None]) -> None:
     """Say what is neither a round nor a state of the run; other events say nothing."""
     match event:
-        case ClientDiverged():
+        case events.ClientDiverged():
             say(
                 f"warning: client {event.client} diverged in round {event.round} (phase '{event.phase}'): "
                 "its update is left out and its state stays as it was."
             )
-        case Noticed():
+        case events.Noticed():
             follows = {"pause": "; the run pauses", "stop": "; the run stops"}.get(event.action, "")
             say(f"watch: {event.watcher} after round {event.round}: {event.message}{follows}")
-        case Warned(message):
+        case events.Warned(message):
             say(f"warning: {message}")
         case Switch():
             name, settings = switched(event)
@@ -234,15 +222,12 @@ _WORTH = {state: worth for worth, state in enumerate((WAITING, FINISHED, "stoppe
 _STYLES = {FAILED: "red", FINISHED: "green", WAITING: "dim", "paused": "yellow"}
 
 
-class PointLines:
+class PointLines(AbstractContextManager[Any]):
     """A line whenever a point's state changes or a round of it ends. With `as_json`, a line of JSON on stdout."""
 
     def __init__(self, study: str, as_json: bool = False) -> None:
         self._study, self._as_json = study, as_json
         self._shown: dict[str, tuple[object, ...]] = {}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         return
