@@ -2,10 +2,8 @@
 
 import errno
 import random
-import time
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -30,55 +28,8 @@ from tests.checkpoints.helpers import (
     server_value,
     weights,
 )
-from tests.processes import FORKED
 
 # Children are forked from a process that has imported torch once.
-
-
-def keep_committing(folder: Path, reports: Connection) -> None:
-    with Store.open(folder, retention=Retention(last=2, every=10)) as store:
-        for round in range((store.round or 0) + 1, 1_000_000):
-            commit(store, round)
-            store.heartbeat(round=round)
-            reports.send(round)
-
-
-def run_and_kill(folder: Path, seconds: float) -> list[int]:
-    """Let a child commit until some time after its first report, kill it, and return what it reported."""
-    mine, its = FORKED.Pipe(duplex=False)
-    child = FORKED.Process(target=keep_committing, args=(folder, its))
-    child.start()
-    its.close()
-    reported = [mine.recv()]
-    time.sleep(seconds)
-    child.kill()
-    child.join()
-    with suppress(EOFError):
-        while True:
-            reported.append(mine.recv())
-    return reported
-
-
-@pytest.mark.long
-def test_a_process_killed_at_any_moment_loses_no_commit_it_reported(tmp_path: Path) -> None:
-    folder = tmp_path / "s"
-    Store.create(folder, {}).close()
-    moments = random.Random(0)
-    newest = 0
-    for _ in range(12):
-        reported = run_and_kill(folder, moments.uniform(0, 0.05))
-
-        assert reported == list(range(newest + 1, reported[-1] + 1))
-        session = SessionReader(folder)
-        assert session.state() == "interrupted"
-        newest = session.rounds()[-1]
-        # At most the one commit it had not reported yet.
-        assert newest in (reported[-1], reported[-1] + 1)
-        assert server_value(session.load(newest, "server")) == newest
-        assert session.records() == [record(round) for round in range(1, newest + 1)]
-    with Store.open(folder) as store:
-        assert store.round == newest
-    assert verify(folder) == []
 
 
 @dataclass

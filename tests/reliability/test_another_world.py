@@ -29,6 +29,16 @@ from tests.cli.conftest import TINY, Cli, assert_refused, call, rewrite
 from tests.reliability.sessions import COMMAND, contents
 
 
+def recorded(session: Path) -> dict[str, Any]:
+    return dict(checkpoints.SessionReader(session).document)
+
+
+def inexact_of(session: Path, kind: str = "resumed") -> list[str]:
+    """What the session records of a resume or a fork that was allowed to be inexact."""
+    [event] = [each for each in checkpoints.SessionReader(session).events() if each["event"] == kind]
+    return list(event["inexact"])
+
+
 def images(path: Path, change: bool = False) -> Path:
     """An .npz of the user's own: noise of two classes; `change` alters one pixel of one image by one."""
     draw = rng.numpy_stream(0, "tests/own")
@@ -75,14 +85,13 @@ def test_another_instruction_set_is_refused_unless_allowed_and_then_recorded(
         timeout=600,
     )
     assert made.returncode == 0, made.stderr
-    recorded = checkpoints.SessionReader(sessions / "x").document["environment"]["device"]
-    assert recorded == "cpu (DEFAULT)"
+    device = recorded(sessions / "x")["environment"]["device"]
+    assert device == "cpu (DEFAULT)"
     if call("switch", "x", "fedlora", "--set=rounds=3").code or cli("resume", "x").code == 0:
         pytest.skip("this machine has no other instruction set")
-    assert_refused(cli("resume", "x"), 4, "no longer be bit-identical", recorded, "--allow-inexact")
+    assert_refused(cli("resume", "x"), 4, "no longer be bit-identical", device, "--allow-inexact")
     assert cli("resume", "x", "--allow-inexact").code == 0
-    (event,) = [e for e in checkpoints.SessionReader(sessions / "x").events() if e["event"] == "resumed"]
-    assert [change.split(" ")[0] for change in event["inexact"]] == ["modes", "device"]
+    assert [change.split(" ")[0] for change in inexact_of(sessions / "x")] == ["modes", "device"]
 
 
 @pytest.mark.long
@@ -97,8 +106,7 @@ def test_a_mode_of_the_libraries_that_the_environment_sets_is_refused_unless_all
     monkeypatch.setenv(*variable.split("="))
     assert_refused(cli("resume", "x"), 4, "no longer be bit-identical", f"modes none → {variable}")
     assert cli("resume", "x", "--allow-inexact").code == 0
-    (event,) = [e for e in checkpoints.SessionReader(sessions / "x").events() if e["event"] == "resumed"]
-    assert event["inexact"] == [f"modes none → {variable}"]
+    assert inexact_of(sessions / "x") == [f"modes none → {variable}"]
 
 
 @pytest.mark.long
@@ -111,16 +119,12 @@ def test_a_session_of_the_version_before_the_first_release_goes_on_by_the_rules_
     assert cli("resume", "done").code == 0
 
 
-@pytest.mark.parametrize("fact", ["htfl-sim", "numpy", "cpu", "libraries", "modes"])
-def test_a_session_of_another_version_machine_or_library_is_refused(cli: Cli, done: Path, fact: str) -> None:
-    recorded = checkpoints.SessionReader(done).document["environment"]
-    rewrite(done, environment=recorded | {fact: "of another kind"})
+def test_a_session_of_another_version_machine_or_library_is_refused(cli: Cli, done: Path) -> None:
+    facts = recorded(done)["environment"]
     assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
-    assert_refused(cli("resume", "done"), 4, f"{fact} of another kind → ", "--allow-inexact")
-
-
-def recorded(session: Path) -> dict[str, Any]:
-    return dict(checkpoints.SessionReader(session).document)
+    for fact in ("htfl-sim", "numpy", "cpu", "libraries", "modes"):
+        rewrite(done, environment=facts | {fact: "of another kind"})
+        assert_refused(cli("resume", "done"), 4, f"{fact} of another kind → ", "--allow-inexact")
 
 
 def with_other_code(done: Path, which: str) -> str:
@@ -147,8 +151,7 @@ def test_changed_code_is_named_and_refused_at_a_resume_unless_allowed_and_then_r
     )
     assert contents(done) == before
     assert cli("resume", "done", "--allow-inexact").code == 0
-    (event,) = [e for e in checkpoints.SessionReader(done).events() if e["event"] == "resumed"]
-    assert event["inexact"] == [named]
+    assert inexact_of(done) == [named]
 
 
 @pytest.mark.long
@@ -162,8 +165,7 @@ def test_changed_code_is_named_and_refused_at_a_fork_unless_allowed_and_then_rec
     assert not (sessions / "y").exists()
     made = cli(*fork, "--allow-inexact")
     assert made.code == 0
-    (event,) = [e for e in checkpoints.SessionReader(sessions / "y").events() if e["event"] == "forked"]
-    assert event["inexact"] == [named]
+    assert inexact_of(sessions / "y", "forked") == [named]
     assert named in cli("show", "y").out
 
 
@@ -239,13 +241,14 @@ def test_on_a_gpu_another_cpu_changes_nothing() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("other", [0, 4, 999])
 def test_a_session_of_another_format_is_refused_with_the_version_and_not_touched(
-    cli: Cli, done: Path, other: int
+    cli: Cli, done: Path
 ) -> None:
-    rewrite(done, format=other)
-    before, remedy = contents(done), f"Use htfl-sim {version('htfl-sim')}, which made it"
-    for command in (["resume"], ["show"], ["fork", "--at-round=1", "--session=y"], ["pause"]):
-        result = cli(command[0], "done", *command[1:])
-        assert_refused(result, 4, f"format {other}", "formats 1 to 3", remedy)
-    assert contents(done) == before
+    remedy = f"Use htfl-sim {version('htfl-sim')}, which made it"
+    for other in (0, 4, 999):
+        rewrite(done, format=other)
+        before = contents(done)
+        for command in (["resume"], ["show"], ["fork", "--at-round=1", "--session=y"], ["pause"]):
+            result = cli(command[0], "done", *command[1:])
+            assert_refused(result, 4, f"format {other}", "formats 1 to 3", remedy)
+        assert contents(done) == before

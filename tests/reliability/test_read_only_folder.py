@@ -21,22 +21,15 @@ def test_a_run_into_a_read_only_folder_ends_before_its_first_round(cli: Cli, tmp
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "command", [["resume"], ["pause"], ["switch", "fedssa", "--set=rounds=9"], ["prune"]]
-)
-def test_what_must_write_is_refused_and_changes_nothing(cli: Cli, done: Path, command: list[str]) -> None:
+def test_what_must_write_is_refused_and_what_reads_still_does(cli: Cli, done: Path) -> None:
     before = contents(done)
     with read_only(done):
-        result = cli(command[0], "done", *command[1:])
-    assert result.code in (4, 5) and "Traceback" not in result.err
+        for command in ("resume done", "pause done", "switch done fedssa --set=rounds=9", "prune done"):
+            result = cli(*command.split())
+            assert result.code in (4, 5) and "Traceback" not in result.err
+        for command in ("show done", "sessions", "verify done"):
+            assert cli(*command.split()).code == 0
     assert contents(done) == before
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("command", [["show", "done"], ["sessions"], ["verify", "done"]])
-def test_what_reads_still_does(cli: Cli, done: Path, command: list[str]) -> None:
-    with read_only(done):
-        assert cli(*command).code == 0
 
 
 @pytest.mark.long
