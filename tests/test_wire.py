@@ -43,24 +43,17 @@ def test_totals_go_on_from_the_round_before() -> None:
     assert (traffic["down"], traffic["down_total"]) == (4, 4)
 
 
-WAYS = ["up", "down"]
-
-
 def test_what_arrives_is_a_copy_without_history() -> None:
-    for direction in WAYS:
+    for direction in ("up", "down"):
         sent = torch.ones(2, requires_grad=True) * 1.0
         arrived = getattr(Wire(1), direction)(0, {"a": sent})["a"]
-        assert arrived.tolist() == [1.0, 1.0]
-        assert not arrived.requires_grad
+        assert arrived.tolist() == [1.0, 1.0] and not arrived.requires_grad
         arrived += 1
         assert sent.tolist() == [1.0, 1.0]
 
 
-WASTEFUL = [torch.int64, torch.bool, torch.uint8]
-
-
 def test_what_would_travel_in_a_wasteful_form_is_refused() -> None:
-    for dtype in WASTEFUL:
+    for dtype in (torch.int64, torch.bool, torch.uint8):
         with pytest.raises(TypeError, match=r"'labels' is .*: labels and counts travel as int32"):
             Wire(1).up(0, {"labels": torch.zeros(2, dtype=dtype)})
 
@@ -159,12 +152,8 @@ def test_noise_is_a_function_of_seed_round_client_and_name() -> None:
         return noisy(1.0, **stream).up(client, {name: normal(5)})[name].tolist()
 
     assert noise() == noise()
-    assert (
-        len(
-            {tuple(noise(**other)) for other in ({}, {"client": 1}, {"name": "b"}, {"seed": 8}, {"round": 2})}
-        )
-        == 5
-    )
+    others: list[dict[str, Any]] = [{}, {"client": 1}, {"name": "b"}, {"seed": 8}, {"round": 2}]
+    assert len({tuple(noise(**each)) for each in others}) == 5
 
 
 def test_uplinks_are_lost_with_the_probability_given() -> None:
@@ -200,11 +189,8 @@ def test_an_uplink_that_arrives_late_leaves_what_the_client_received_since() -> 
     assert torch.equal(wire.up(0, {"model/weight": weight})["model/weight"], weight)
 
 
-IMPOSSIBLE = [{"noise": -0.1}, {"drop": 1.0}, {"drop": -0.1}, {"loss": 0.1}]
-
-
 def test_impossible_settings_are_refused() -> None:
-    for wire in IMPOSSIBLE:
+    for wire in ({"noise": -0.1}, {"drop": 1.0}, {"drop": -0.1}, {"loss": 0.1}):
         with pytest.raises(ConfigError, match=r"wire\."):
             federations.config(wire=wire)
 

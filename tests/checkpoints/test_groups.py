@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from checkpoints import (
     Group,
     GroupReader,
     Locked,
+    Parcel,
     Piece,
     SessionReader,
     SessionUnreadable,
@@ -143,6 +145,13 @@ def group(folder: Path) -> Path:
     return folder
 
 
+def arrived(study: Path, session: Path, parcels: Iterable[Parcel] = ()) -> Arrival:
+    arrival = Arrival(study, "s")
+    for parcel in parcels or pack(session):
+        arrival.take(parcel)
+    return arrival
+
+
 @pytest.mark.long
 @given(most=st.integers(100, 5000))
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -167,60 +176,38 @@ def test_what_has_arrived_in_part_is_no_session_and_another_attempt_begins_afres
     first, *rest = pack(session, 200)
     Arrival(study, "s").take(first)
     assert not (study / "s").exists() and checkpoints.sessions(study) == []
-    again = Arrival(study, "s")
-    for parcel in [first, *rest]:
-        again.take(parcel)
-    again.settle()
+    arrived(study, session, [first, *rest]).settle()
     assert contents(study / "s") == contents(session)
 
 
-def arrived(study: Path, session: Path) -> Arrival:
-    arrival = Arrival(study, "s")
-    for parcel in pack(session):
-        arrival.take(parcel)
-    return arrival
-
-
-def test_a_session_that_comes_back_takes_the_place_of_what_left(tmp_path: Path) -> None:
-    study = group(tmp_path / "g")
+def test_a_session_that_comes_back_takes_the_place_of_what_has_not_got_further(tmp_path: Path) -> None:
+    study, further = group(tmp_path / "g"), make(tmp_path / "further", rounds=3)
     make(study / "s", rounds=1)
-    further = make(tmp_path / "further", rounds=3)
-    arrived(study, further).settle()
-    assert contents(study / "s") == contents(further) and list((study / "tmp").iterdir()) == []
-
-
-def test_what_has_got_further_here_stays(tmp_path: Path) -> None:
-    study = group(tmp_path / "g")
-    before = contents(make(study / "s", rounds=3))
-    arrived(study, make(tmp_path / "behind", rounds=2)).settle()
-    assert contents(study / "s") == before and list((study / "tmp").iterdir()) == []
+    for come in (further, make(tmp_path / "behind", rounds=2)):
+        arrived(study, come).settle()
+        assert contents(study / "s") == contents(further) and list((study / "tmp").iterdir()) == []
 
 
 def test_a_ledger_that_is_a_link_is_not_read_to_see_who_has_got_further(tmp_path: Path) -> None:
     session, study = make(tmp_path / "s"), group(tmp_path / "g")
-    here = make(study / "s")
-    (here / "ledger.jsonl").unlink()
-    (here / "ledger.jsonl").symlink_to(session / "ledger.jsonl")
-    arrival = Arrival(study, "s")
-    for parcel in pack(session):
-        arrival.take(parcel)
+    ledger = make(study / "s") / "ledger.jsonl"
+    ledger.unlink()
+    ledger.symlink_to(session / "ledger.jsonl")
     with pytest.raises(Damaged, match=r"ledger\.jsonl"):
-        arrival.settle()
-    assert (here / "ledger.jsonl").is_symlink()
+        arrived(study, session).settle()
+    assert ledger.is_symlink()
 
 
 def test_a_session_that_somebody_runs_is_neither_packed_nor_replaced(tmp_path: Path) -> None:
     study = group(tmp_path / "g")
     arrival = arrived(study, make(tmp_path / "s"))
     with Store.open(make(study / "s", rounds=1)):
-        with pytest.raises(Locked):
-            next(pack(study / "s"))
-        with pytest.raises(Locked):
-            arrival.settle()
+        for use in (lambda: next(pack(study / "s")), arrival.settle):
+            with pytest.raises(Locked):
+                use()
         assert SessionReader(study / "s").rounds() == [1]
-        assert any(
-            piece.path == "session.json" for parcel in pack(study / "s", live=True) for piece in parcel
-        )
+        live = [piece.path for parcel in pack(study / "s", live=True) for piece in parcel]
+        assert "session.json" in live
 
 
 @pytest.mark.parametrize("crash", ["before", "between", "after"])

@@ -242,21 +242,20 @@ def test_what_a_finished_round_left_is_removed_without_a_word(tmp_path: Path) ->
     assert not file.exists()
 
 
-def test_a_damaged_unfinished_round_is_computed_again(tmp_path: Path) -> None:
-    for number, part in enumerate(["file", "object"]):
-        folder = make(tmp_path / str(number), rounds=1)
-        with Store.open(folder) as store:
-            states = save_unfinished_round(store, 2)
-        path = folder / ("partial/000002.json" if part == "file" else states["client/0/state"].name)
-        path.write_bytes(path.read_bytes()[:-1] + b"!")
-
-        with Store.open(folder) as store:
-            assert store.unfinished_round() is None
-            (warning,) = warnings(store)
-            assert "is damaged" in warning
-            assert warning.endswith("the finished clients of round 2 are computed again.")
-            commit(store, 2)
-        assert verify(folder) == []
+@pytest.mark.parametrize("part", ["file", "object"])
+def test_a_damaged_unfinished_round_is_computed_again(tmp_path: Path, part: str) -> None:
+    folder = make(tmp_path / "s", rounds=1)
+    with Store.open(folder) as store:
+        states = save_unfinished_round(store, 2)
+    path = folder / ("partial/000002.json" if part == "file" else states["client/0/state"].name)
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    with Store.open(folder) as store:
+        assert store.unfinished_round() is None
+        (warning,) = warnings(store)
+        assert "is damaged" in warning
+        assert warning.endswith("the finished clients of round 2 are computed again.")
+        commit(store, 2)
+    assert verify(folder) == []
 
 
 def test_damage_after_the_opening_is_named_with_round_and_client(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,26 +143,13 @@ def test_a_poster_that_dies_before_the_rename_has_posted_nothing(
         assert pending(tmp_path / "s") == store.commands() == []
 
 
-NO_COMMANDS = [
-    ("Pause", {}),
-    ("", {}),
-    ("a/b", {}),
-    ("switch", {"x": float("nan")}),
-    ("switch", {"x": "y" * (64 << 10)}),
-]
-
-
-def test_what_is_no_command_is_not_posted(tmp_path: Path) -> None:
+def test_what_is_no_command_is_not_posted_and_an_id_is_never_a_path(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
-    for kind, arguments in NO_COMMANDS:
+    named: list[tuple[str, Any]] = [(kind, {}) for kind in ("Pause", "", "a/b")]
+    for kind, arguments in [*named, ("switch", {"x": float("nan")}), ("switch", {"x": "y" * (64 << 10)})]:
         with pytest.raises(ValueError, match=r"command|JSON"):
             post(folder, kind, arguments)
         assert inbox(folder) == []
-
-
-def test_an_id_is_never_a_path(tmp_path: Path) -> None:
-    folder = make(tmp_path / "s", rounds=1)
     (folder / "control" / "secret.json").write_bytes(seal({"id": "../secret"}))
-
     with pytest.raises(ValueError, match="not the id of a command"):
         answer(folder, "../secret")

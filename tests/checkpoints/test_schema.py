@@ -105,12 +105,18 @@ def test_of_a_million_faults_only_the_first_is_collected() -> None:
         assert caught.value.error_count() == 1
 
 
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
+PLAIN = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 )
-documents = st.dictionaries(st.text().filter(lambda key: key != "sha256"), values, max_size=5)
+
+
+def json_of(plain: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=most
+    )
+
+
+documents = st.dictionaries(st.text().filter(lambda key: key != "sha256"), json_of(PLAIN, 8), max_size=5)
 
 
 @pytest.mark.long
@@ -155,16 +161,10 @@ def test_any_other_spelling_is_refused() -> None:
 
 # Limits
 
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**12), 10**12)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=60,
+RECORDS = st.dictionaries(
+    st.text(min_size=1).filter(lambda key: key not in ("round", "sha256")),
+    json_of(PLAIN.filter(lambda each: not isinstance(each, int) or abs(each) <= 10**12), 60),
 )
-RECORDS = st.dictionaries(st.text(min_size=1).filter(lambda key: key not in ("round", "sha256")), JSON)
 
 
 def session(folder: Path) -> Store:
