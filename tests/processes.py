@@ -24,7 +24,7 @@ class Process:
     """A forked `htfl-sim`, to be waited for and signalled like a `subprocess.Popen`."""
 
     def __init__(self, arguments: Sequence[str], log: Path, machine: str | None = None) -> None:
-        """It says what it says in `log`, after what is there; on a `machine` of that name (see machines.py)."""
+        """It says what it says in `log`, after what is there; on a `machine` of that name."""
         about = ([*map(str, arguments)], str(log), str(Path.cwd()), dict(os.environ), machine)
         self._process: BaseProcess = FORKED.Process(target=_command_line, args=about, daemon=True)
         self._process.start()
@@ -60,7 +60,7 @@ def _command_line(
     arguments: list[str], log: str, directory: str, variables: dict[str, str], machine: str | None
 ) -> None:
     """What the forked process does."""
-    from tests.reliability.machines import pretend_to_be
+    from tests.reliability.sessions import pretend_to_be
     from tui.cli import main
 
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # where the tests themselves run under nohup, it is ignored

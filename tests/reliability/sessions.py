@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import checkpoints
+from checkpoints import lock
 from tests.processes import Process
 
 COMMAND = Path(sys.executable).with_name("htfl-sim")
@@ -125,3 +126,13 @@ def read_only(folder: Path) -> Iterator[None]:
     finally:
         for each in folders:
             each.chmod(0o700)
+
+
+def pretend_to_be(name: str) -> None:
+    """From now on this process runs on a machine of that name that shares folders, over which no lock reaches."""
+    lock.host = lambda: name
+    lock.machine_id = lambda: name
+    lock.boot_id = lambda: f"the boot of {name}"
+    lock.fcntl.flock = lambda *_: None
+    # Heartbeats are seen at once here; a real share may show them late.
+    lock.WATCH_SECONDS, lock.SETTLE_SECONDS = 1.6, 0.1

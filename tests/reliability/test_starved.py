@@ -1,4 +1,4 @@
-"""What a process can run out of, each said in its own sentence and with its own exit code."""
+"""What a process can run out of, or may not write, each said in its own sentence and with its own exit code."""
 
 import errno
 import os
@@ -15,12 +15,14 @@ import checkpoints
 from checkpoints import Store, files
 from tests import federations
 from tests.checkpoints.disk import Recording
-from tests.cli.conftest import TINY, call
+from tests.cli.conftest import TINY, Cli, call
 from tests.reliability.sessions import (
     COMMAND,
     configuration,
+    contents,
     messages,
     mounted,
+    read_only,
     rounds,
     start,
     wait_until,
@@ -177,3 +179,38 @@ def test_the_folder_that_holds_a_new_sessions_folder_is_flushed_too(
     assert (tmp_path / "after" / "new" / "sessions" / "s" / "session.json").is_file()
     with Store.open(tmp_path / "after" / "new" / "sessions" / "s") as store:
         assert store.round is None
+
+
+def test_a_run_into_a_read_only_folder_ends_before_its_first_round(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    with read_only(folder):
+        result = cli("run", *TINY, "--sessions-dir", folder)
+    assert (result.code, result.out) == (5, "")
+    assert str(folder) in result.err and "writing is not allowed" in result.err
+    assert "round 1" not in result.err and "Traceback" not in result.err
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.long
+def test_what_must_write_is_refused_and_what_reads_still_does(cli: Cli, done: Path) -> None:
+    before = contents(done)
+    with read_only(done):
+        for command in ("resume done", "pause done", "switch done fedssa --set=rounds=9", "prune done"):
+            result = cli(*command.split())
+            assert result.code in (4, 5) and "Traceback" not in result.err
+        for command in ("show done", "sessions", "verify done"):
+            assert cli(*command.split()).code == 0
+    assert contents(done) == before
+
+
+@pytest.mark.long
+def test_a_session_that_cannot_be_written_is_forked_into_a_folder_that_can(
+    cli: Cli, done: Path, tmp_path: Path
+) -> None:
+    with read_only(done):
+        other = tmp_path / "other"
+        result = cli("fork", done, "--at-round=2", "--session=child", "--sessions-dir", other, "--run")
+        assert result.code == 0, result.err
+    child = checkpoints.SessionReader(other / "child")
+    assert child.manifest().states == checkpoints.SessionReader(done).manifest().states
