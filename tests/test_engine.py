@@ -36,10 +36,9 @@ def record(state: State) -> dict[str, Any]:
     return state.record
 
 
-@pytest.mark.parametrize(("participation", "wanted"), [(0.625, 3), (0.13, 1)])
-def test_participation_is_rounded_to_whole_clients(participation: float, wanted: int) -> None:
-    engine = built(federation={"participation": participation}).engine
-    assert len(engine.participants(1)) == wanted
+def test_participation_is_rounded_to_whole_clients() -> None:
+    for participation, wanted in ((0.625, 3), (0.13, 1)):
+        assert len(built(federation={"participation": participation}).engine.participants(1)) == wanted
 
 
 def test_losses_are_those_of_the_participants() -> None:
@@ -67,15 +66,10 @@ def test_a_session_whose_records_have_no_cross_entropy_continues_without() -> No
     assert "cross_entropy" not in record(engine.round(older, unobserved))["loss"]
 
 
-@pytest.mark.parametrize(
-    ("method", "adds"),
-    [("fedprox", {"mu": 0.0}), ("fd", {"gamma": 0.0})],
-)
-def test_the_cross_entropy_is_the_loss_without_what_the_method_adds(
-    method: str, adds: dict[str, float]
-) -> None:
-    losses = record(federations.run(built(method, method=adds).engine, 2))["loss"]
-    assert losses["mean"] == losses["cross_entropy"]
+def test_the_cross_entropy_is_the_loss_without_what_the_method_adds() -> None:
+    for method, adds in (("fedprox", {"mu": 0.0}), ("fd", {"gamma": 0.0})):
+        losses = record(federations.run(built(method, method=adds).engine, 2))["loss"]
+        assert losses["mean"] == losses["cross_entropy"]
 
 
 def test_the_cross_entropy_is_that_of_the_model_that_answers_and_of_its_own_phase() -> None:
@@ -183,14 +177,6 @@ def test_the_aggregated_model_is_what_the_client_would_receive_next() -> None:
         assert record(state)["accuracy"]["per_client"][client.id] == share_correct(parts, client.id, expected)
 
 
-def test_evaluating_the_aggregated_model_leaves_the_clients_as_they_are() -> None:
-    local, aggregated = (
-        federations.run(built("fedavg", evaluation={"model": model}).engine, 2)
-        for model in ("local", "aggregated")
-    )
-    assert federations.state_bits(local) == federations.state_bits(aggregated)
-
-
 # A client that diverges
 
 
@@ -243,10 +229,9 @@ def test_a_client_whose_loss_is_nan_is_named_and_the_others_go_on(method: str) -
     check_named_and_left_out(parts, *poisoned(parts))
 
 
-@pytest.mark.parametrize("method", ["lg_fedavg"])
-def test_a_client_whose_last_step_explodes_is_named_and_the_others_go_on(method: str) -> None:
+def test_a_client_whose_last_step_explodes_is_named_and_the_others_go_on() -> None:
     """Its loss is still finite: only the weights show it."""
-    parts = built(method, training={"batch_size": 1000, "lr": 1000.0})
+    parts = built("lg_fedavg", training={"batch_size": 1000, "lr": 1000.0})
     check_named_and_left_out(parts, *exploding(parts))
 
 
@@ -266,31 +251,21 @@ def test_a_round_in_which_all_diverge_leaves_everything_as_it_was(method: str) -
 # CKA
 
 
-def test_cka_is_measured_every_so_many_rounds_and_left_out_otherwise() -> None:
-    engine = federations.built(federations.config("standalone", cka={"every": 2})).engine
-    seen: list[Any] = []
-    state = engine.initial_state()
-    for _ in range(4):
-        state = engine.round(state, lambda event: None)
-        assert state.record is not None
-        seen.append(state.record["cka"])
-    assert [cka is not None for cka in seen] == [False, True, False, True]
-    assert set(seen[1]["layers"]) == set(seen[1]["matrix"]) == set(seen[1]["order"])
-    assert json.loads(json.dumps(seen[1])) == seen[1]
-
-
 def measured_rounds(rounds: int, **sections: Any) -> tuple[list[int], list[str]]:
-    """The rounds whose records have CKA if no setting says when, and the warnings on the way."""
-    engine = federations.built(
-        federations.config("standalone", **{"cka": {"every": None}, **sections})
-    ).engine
-    state, found, warned = engine.initial_state(), [], []
+    """The rounds whose records have CKA, by default if no setting says when, and the warnings on the way."""
+    engine = built("standalone", **{"cka": {"every": None}, **sections}).engine
+    state, found, warned = engine.initial_state(), list[int](), list[str]()
+
+    def observe(event: Event) -> None:
+        if isinstance(event, Warned):
+            warned.append(event.message)
+
     for _ in range(rounds):
-        state = engine.round(
-            state, lambda event: warned.append(event.message) if isinstance(event, Warned) else None
-        )
-        if record(state)["cka"] is not None:
+        state = engine.round(state, observe)
+        if (cka := record(state)["cka"]) is not None:
             found.append(state.round)
+            assert set(cka["layers"]) == set(cka["matrix"]) == set(cka["order"])
+            assert json.loads(json.dumps(cka)) == cka
     return found, warned
 
 
@@ -302,18 +277,12 @@ def test_by_default_cka_is_measured_after_round_1_and_every_tenth_round() -> Non
     assert measured_rounds(20, cka={"every": None, "probe": 16}, training={"epochs": 10}) == ([1, 10, 20], [])
 
 
-def test_a_run_without_pairs_of_clients_says_once_that_it_has_no_cka() -> None:
-    alone = {"clients": 1, "participation": 1.0}
-    assert measured_rounds(10, federation=alone) == (
-        [],
-        ["CKA is not measured: no two clients have a layer in common."],
-    )
-
-
-def test_a_run_whose_cka_cannot_be_measured_goes_on_unless_a_setting_asks_for_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_cka_that_cannot_be_measured_is_said_and_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two layers of 16 samples take far more than 100 bytes, of which a setting asks nothing."""
+    assert measured_rounds(4, cka={"every": 2}) == ([2, 4], [])
+    alone = {"clients": 1, "participation": 1.0}
+    said = "CKA is not measured: no two clients have a layer in common."
+    assert measured_rounds(10, federation=alone) == ([], [said])
     monkeypatch.setattr(cka_matrices, "MEMORY", 100)
     rounds, (warned,) = measured_rounds(1)
     assert rounds == []
@@ -321,8 +290,6 @@ def test_a_run_whose_cka_cannot_be_measured_goes_on_unless_a_setting_asks_for_it
     assert warned.endswith("Use cka.every=10 with fewer cka.layers or a smaller cka.probe.")
     assert measured_rounds(1, cka={"every": 1}) == ([1], [])
 
-
-def test_no_memory_for_cka_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise MemoryError("no 3 GiB are left")
 
@@ -330,10 +297,13 @@ def test_no_memory_for_cka_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert measured_rounds(1) == ([], ["CKA is not measured: no 3 GiB are left"])
 
 
-def test_measuring_cka_changes_no_result() -> None:
-    plain = federations.run(federations.built(federations.config("lg_fedavg")).engine, 3)
-    measured = federations.run(federations.built(federations.config("lg_fedavg", cka={"every": 1})).engine, 3)
-    assert federations.state_bits(plain) == federations.state_bits(measured)
+def test_measuring_cka_and_evaluating_the_aggregated_model_change_no_state() -> None:
+    plain, measured, aggregated = (
+        federations.run(built("fedavg", **sections).engine, 2)
+        for sections in ({}, {"cka": {"every": 1}}, {"evaluation": {"model": "aggregated"}})
+    )
+    for other in (measured, aggregated):
+        assert federations.state_bits(plain) == federations.state_bits(other)
 
 
 def cka(name: str, rounds: int = 1, **sections: Any) -> Any:

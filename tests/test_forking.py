@@ -190,9 +190,7 @@ def test_what_cannot_be_is_refused(parent: Path, at_round: int, settings: dict[s
 
 
 @pytest.mark.long
-def test_another_environment_is_refused_where_rounds_must_be_run_again(
-    parent: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_environment_runs_no_round_again(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = metadata.environment
     monkeypatch.setattr(metadata, "environment", lambda *about: real(*about) | {"torch": "1.0"})
     with pytest.raises(SessionError, match="would not be bit-identical"):
@@ -237,9 +235,7 @@ def test_a_fork_that_fails_leaves_nothing_behind(parent: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_fork_at_the_beginning_with_a_method_that_cannot_begin_is_refused(
-    parent: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fork_whose_method_cannot_begin_is_refused(parent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(methods.get("fedproto"), "init_server", lambda self: None)
     with pytest.raises(MethodError, match=r"init_\w+\(\) of method 'fedproto' returned nothing"):
         forked(parent, 0, method="fedproto")

@@ -200,9 +200,7 @@ def test_a_fork_with_another_method_drops_uplinks_in_flight(session: Path) -> No
     finish(fork.folder)
 
 
-def test_a_program_that_does_not_know_uplinks_in_flight_refuses_the_session(
-    session: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_without_uplinks_in_flight_refuses(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("checkpoints.layout.FORMATS", (1, 2))
     for use in (CheckedReader, Store.open, checkpoints.verify):
         with pytest.raises(UnsupportedVersion, match="format 3; this program reads formats 1 to 2"):
@@ -327,9 +325,7 @@ def lived(config: Config, folder: Path, changes: Sequence[Any], stops: Sequence[
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @settings(max_examples=2, deadline=None, derandomize=True, phases=(Phase.generate,))
 @given(data=st.data())
-def test_a_state_that_is_read_back_is_the_one_carried_on_and_stops_change_nothing(
-    schedule: str, data: st.DataObject
-) -> None:
+def test_a_state_read_back_is_the_one_carried_on(schedule: str, data: st.DataObject) -> None:
     """With uplinks that are lost, late, stale, and partial, with divergence, absent clients, and switches."""
     system = SCHEDULES[schedule]
     sections: dict[str, Any] = {}

@@ -87,9 +87,7 @@ def seconds(folder: Path, name: str, steps: float) -> float:
         if name not in TAKE_NONE and methods.get(name).__module__.startswith("simulator.")
     ],
 )
-def test_a_client_of_ten_steps_that_leaves_after_four_and_a_half_sends_the_work_of_four(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_client_that_leaves_after_4_5_steps_sends_four(name: str, tmp_path: Path) -> None:
     leaves = seconds(tmp_path, name, 4.5)
     built = federations.built(config(tmp_path, name, leaves))
     state = built.engine.initial_state()
@@ -267,9 +265,7 @@ def test_stacked_clients_keep_the_times() -> None:
 @pytest.mark.parametrize(
     "stop", [5, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 2, 3, 4, 6, 7, 8, 11, 14))]
 )
-def test_a_run_that_is_stopped_anywhere_ends_with_the_same_bits(
-    tmp_path: Path, schedule: dict[str, Any], stop: int
-) -> None:
+def test_a_stop_anywhere_changes_no_bit(tmp_path: Path, schedule: dict[str, Any], stop: int) -> None:
     def session(name: str) -> Session:
         return Session.create(comes_and_goes(system=schedule), tmp_path / name, tmp_path)
 

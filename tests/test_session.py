@@ -12,6 +12,7 @@ from simulator.base.errors import ConfigError, MethodError, SessionError
 from simulator.config import Config
 from simulator.engine.progress import Event, RoundFinished
 from simulator.metrics import cka_matrices
+from simulator.sessions import metadata
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
@@ -136,7 +137,7 @@ def test_a_configuration_that_cannot_run_leaves_no_folder(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("hook", ["init_server", "init_client", "downlink"])
-def test_a_run_whose_first_round_is_refused_leaves_no_folder(
+def test_a_run_refused_at_once_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: str
 ) -> None:
     monkeypatch.setattr(methods.get("lg_fedavg"), hook, lambda *about: None)
@@ -145,25 +146,17 @@ def test_a_run_whose_first_round_is_refused_leaves_no_folder(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_refused_after_its_first_round_keeps_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_began_stays_when_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Session.create(config(), tmp_path / "earlier", tmp_path).close()
     with Session.create(config(), tmp_path / "s", tmp_path) as session:
         session.run(upto=1)
         monkeypatch.setattr(methods.get("lg_fedavg"), "downlink", lambda *about: None)
         with pytest.raises(MethodError):
             session.run()
-    assert checkpoints.SessionReader(tmp_path / "s").rounds() == [1]
-
-
-def test_a_session_begun_by_an_earlier_command_stays_when_its_first_round_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Session.create(config(), tmp_path / "s", tmp_path).close()
-    monkeypatch.setattr(methods.get("lg_fedavg"), "downlink", lambda *about: None)
-    with pytest.raises(MethodError), Session.resume(tmp_path / "s", tmp_path) as session:
+    with pytest.raises(MethodError), Session.resume(tmp_path / "earlier", tmp_path) as session:
         session.run()
-    assert checkpoints.verify(tmp_path / "s") == []
+    assert checkpoints.SessionReader(tmp_path / "s").rounds() == [1]
+    assert checkpoints.verify(tmp_path / "earlier") == []
 
 
 def test_other_data_are_refused(tmp_path: Path) -> None:
@@ -179,42 +172,26 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
     assert federations.committed(tmp_path / "s") == before
 
 
-def elsewhere(monkeypatch: pytest.MonkeyPatch, **facts: Any) -> None:
-    """From here on, sessions find themselves in another environment."""
-    from simulator.sessions import metadata
-
+def test_an_environment_of_other_bits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another Python changes none."""
+    run_for(2, Session.create(config(), tmp_path / "s", tmp_path))
     real = metadata.environment
-    monkeypatch.setattr(metadata, "environment", lambda *about: real(*about) | facts)
+    others = {"torch": "1.0", "device": "cuda (another)", "threads_per_client": 4}
+    for fact, other in others.items():
+        monkeypatch.setattr(metadata, "environment", lambda *about, f=fact, o=other: real(*about) | {f: o})
+        with pytest.raises(SessionError, match=r"no longer be bit-identical .* or use `allow_inexact=True`"):
+            Session.resume(tmp_path / "s", tmp_path)
+        with Session.resume(tmp_path / "s", tmp_path, allow_inexact=True) as session:
+            assert session.round == 2
+    events = checkpoints.SessionReader(tmp_path / "s").events()
+    recorded = [event["inexact"] for event in events if event["event"] == "resumed"]
+    assert [[change.partition(" ")[0] for change in each] for each in recorded] == [[each] for each in others]
+    harmless = {"python": "3.99", "safetensors": "9.0"}
+    monkeypatch.setattr(metadata, "environment", lambda *about: real(*about) | harmless)
+    Session.resume(tmp_path / "s", tmp_path).close()
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [{"torch": "1.0"}, {"device": "cuda (another)"}, {"threads_per_client": 4}],
-    ids=lambda f: next(iter(f)),
-)
-def test_an_environment_that_would_change_bits_is_refused_unless_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any]
-) -> None:
-    run_for(2, Session.create(config(), tmp_path / "s", tmp_path))
-    elsewhere(monkeypatch, **facts)
-    with pytest.raises(SessionError, match=r"no longer be bit-identical .* or use `allow_inexact=True`"):
-        Session.resume(tmp_path / "s", tmp_path)
-    with Session.resume(tmp_path / "s", tmp_path, allow_inexact=True) as session:
-        assert session.round == 2
-    (resumed,) = [e for e in checkpoints.SessionReader(tmp_path / "s").events() if e["event"] == "resumed"]
-    assert [change.partition(" ")[0] for change in resumed["inexact"]] == list(facts)
-
-
-def test_another_python_is_no_reason_to_refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_for(2, Session.create(config(), tmp_path / "s", tmp_path))
-    elsewhere(monkeypatch, python="3.99", safetensors="9.0")
-    with Session.resume(tmp_path / "s", tmp_path) as session:
-        assert session.round == 2
-
-
-def test_samples_are_left_out_where_session_json_has_no_room_for_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_samples_without_room_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with 4,000 classes of long names."""
     Session.create(config(), tmp_path / "whole", tmp_path).close()
     monkeypatch.setattr(limits, "SESSION", (tmp_path / "whole" / "session.json").stat().st_size - 10)
@@ -222,9 +199,7 @@ def test_samples_are_left_out_where_session_json_has_no_room_for_them(
     assert "samples" not in CheckedReader(tmp_path / "s").document
 
 
-def test_settings_that_session_json_has_no_room_for_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_without_room_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SESSION", 4_000)
     long = config(federation={"group": ["tiny_cnn"] * 1_000})
     with pytest.raises(
@@ -235,9 +210,7 @@ def test_settings_that_session_json_has_no_room_for_are_refused(
 
 
 @pytest.mark.long
-def test_a_session_from_before_goes_on_with_as_many_clients_in_cka_as_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_session_compares_as_many_as_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three layers of four clients are 48 numbers; where 12 fit, two clients are compared. A new session is refused."""
     measured = config(cka={"every": 1})
     with Session.create(measured, tmp_path / "s", tmp_path) as session:

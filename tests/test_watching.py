@@ -54,9 +54,7 @@ def test_of_very_many_clients_it_is_not_noted(store: Store, monkeypatch: pytest.
     assert "each" not in noted(store, RoundStarted(2, 5, (0, 1)))
 
 
-def test_what_is_waited_while_paused_counts_for_one_round(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pause_counts_for_one_round(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([10.0, 17.5, 20.0, 21.0])
     federation = federations.built(federations.config("standalone")).federation
     watcher = Watching(store, federation)

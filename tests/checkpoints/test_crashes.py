@@ -110,9 +110,7 @@ def assert_nothing_told_is_lost(after: Path, told: Told) -> None:
 
 
 @pytest.mark.long
-def test_a_power_cut_at_every_system_call_loses_no_fork_no_unfinished_round_and_no_command(
-    tmp_path: Path, parent: Path
-) -> None:
+def test_a_power_cut_at_every_system_call_loses_nothing(tmp_path: Path, parent: Path) -> None:
     cut, dice, struck = 0, random.Random(0), True
     while struck:
         (tmp_path / str(cut)).mkdir()
@@ -125,9 +123,7 @@ def test_a_power_cut_at_every_system_call_loses_no_fork_no_unfinished_round_and_
 # Calls that fail
 
 
-def test_an_object_that_does_not_fit_says_how_many_bytes_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_object_that_does_not_fit_says_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store.create(tmp_path / "s", {})
     monkeypatch.setattr(files, "os", Failing({"write"}, 0, errno.ENOSPC))
 
@@ -137,7 +133,7 @@ def test_an_object_that_does_not_fit_says_how_many_bytes_it_needs(
     store.close()
 
 
-def test_after_a_failure_the_newest_checkpoint_is_read_in_full_when_opened(
+def test_after_a_failure_a_checkpoint_is_read_in_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "s"
@@ -169,9 +165,7 @@ def test_a_second_writer_of_a_round_is_stopped_by_its_manifest(tmp_path: Path) -
     assert (tmp_path / "s" / "manifests" / "000002.json").read_bytes() == other.read_bytes()
 
 
-def test_a_command_that_cannot_be_written_is_not_half_posted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_written_is_not_half_posted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make(tmp_path / "s", rounds=1)
     for code in (errno.ENOSPC, errno.EROFS):
         for call in ("open", "write", "fsync", "replace"):

@@ -51,9 +51,7 @@ def parent(tmp_path: Path) -> Path:
     return make(tmp_path / "parent", rounds=3)
 
 
-def test_a_fork_outlives_the_pruning_of_its_parent_and_the_parent_that_of_its_fork(
-    parent: Path, tmp_path: Path
-) -> None:
+def test_a_fork_and_its_parent_outlive_each_others_pruning(parent: Path, tmp_path: Path) -> None:
     child = fork(parent, tmp_path / "fork", 2)
 
     prune(parent, Retention(last=1))
@@ -110,9 +108,7 @@ def test_a_damaged_object_of_the_parent_is_named_and_not_taken(parent: Path, tmp
             store.commit(0, {"server": ref}, None, [], [])
 
 
-def test_a_fork_interrupted_while_it_was_made_is_not_taken_for_a_run_from_the_beginning(
-    parent: Path, tmp_path: Path
-) -> None:
+def test_a_fork_interrupted_while_it_was_made_is_refused(parent: Path, tmp_path: Path) -> None:
     Store.create(tmp_path / "s", {"parent": {"round": 2}}, ledger=LINE % 1).close()
 
     with pytest.raises(SessionUnreadable, match="interrupted while it was made"):
@@ -169,9 +165,7 @@ def remove_and_wait(folder: Path, pipe: Connection) -> None:
 
 
 @pytest.mark.parametrize("work", [make_and_wait, remove_and_wait])
-def test_a_killed_command_leaves_a_folder_that_can_be_removed_once_it_is_dead(
-    tmp_path: Path, work: object
-) -> None:
+def test_the_folder_of_a_killed_command_can_be_removed(tmp_path: Path, work: object) -> None:
     if work is remove_and_wait:
         make(tmp_path / "s")
     here, there = FORKED.Pipe()
@@ -192,7 +186,7 @@ def test_a_killed_command_leaves_a_folder_that_can_be_removed_once_it_is_dead(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_session_that_is_made_while_leftovers_are_removed_is_made_elsewhere(
+def test_leftovers_are_removed_while_a_session_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The removal comes between the making of the folder and its lock."""
@@ -221,7 +215,7 @@ def test_what_is_left_in_a_group_is_listed_and_links_are_not(tmp_path: Path) -> 
     ]
 
 
-def test_a_folder_of_another_machine_goes_only_when_that_is_said_to_be_dead(
+def test_a_folder_of_another_machine_goes_when_stolen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = make(tmp_path / "s").rename(tmp_path / ".s.0123456789abcdef.new")
@@ -365,9 +359,7 @@ def test_a_stranger_s_file_is_damage_and_the_next_tag_replaces_it(folder: Path) 
         assert checkpoints.verify(folder) == []
 
 
-def test_a_link_and_a_folder_in_its_place_are_neither_followed_nor_a_reason_to_stop(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_link_or_a_folder_in_its_place_is_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(seal({"tags": ["theirs"]}))
     (folder / "tags.json").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Damaged):

@@ -89,7 +89,7 @@ def test_a_round_that_was_retired_meanwhile_is_never_linked_again(sleeper: Store
     assert verify_is_sound(sleeper.folder)
 
 
-def test_an_owner_that_wakes_between_its_look_and_its_link_takes_the_link_back(
+def test_an_owner_that_wakes_before_its_link_undoes_it(
     sleeper: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = os.link
@@ -157,9 +157,7 @@ def test_a_note_that_a_displaced_owner_wrote_over_the_new_one_is_put_right(sleep
     assert verify_is_sound(sleeper.folder)
 
 
-def test_of_two_that_take_a_session_over_at_once_one_gives_way_before_it_writes(
-    sleeper: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_that_take_over_at_once_one_gives_way(sleeper: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     sleeper.close()
     leave_note(sleeper.folder, **ELSEWHERE)
     settle, second = lock.time.sleep, []
@@ -195,9 +193,7 @@ def test_an_earlier_version_that_steals_the_session_displaces_too(sleeper: Store
     sleeper.close()
 
 
-def test_a_file_system_without_locks_leaves_it_to_the_note(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_locks_the_note_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unsupported(*_: object) -> None:
         raise OSError(38, "Function not implemented")
 
@@ -210,9 +206,7 @@ def test_a_file_system_without_locks_leaves_it_to_the_note(
         Store.open(folder)
 
 
-def test_an_owner_that_is_not_seen_to_be_dead_is_watched_before_it_is_displaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_owner_that_may_live_is_watched_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of this machine, whose start since then looks alike, or a container's process: its heart beats."""
     folder = make(tmp_path / "s", rounds=1)
     for facts in ({"boot_id": "another"}, {"process_space": "pid:[1]"}):
@@ -227,7 +221,7 @@ def test_an_owner_that_is_not_seen_to_be_dead_is_watched_before_it_is_displaced(
 
 
 @pytest.mark.parametrize("call", ["link", "replace"])
-def test_a_call_whose_answer_was_lost_and_that_was_tried_again_is_the_same_call(
+def test_a_call_tried_again_is_the_same_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     """NFS says that the name exists, or that there is nothing to rename: it is ours."""

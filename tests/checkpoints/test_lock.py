@@ -174,9 +174,7 @@ def test_an_opening_that_fails_leaves_no_heart_beating(tmp_path: Path) -> None:
     until(lambda: not has_heart(folder))
 
 
-def test_a_beat_the_disk_refuses_is_kept_quiet_and_the_next_one_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_beat_that_the_disk_refuses_is_kept_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "s"
     with Store.create(folder, {}) as store:
         with monkeypatch.context() as patch:
@@ -198,9 +196,7 @@ def test_an_owner_that_was_displaced_while_it_slept_leaves_the_new_owners_note_a
 
 
 @pytest.mark.long
-def test_a_sleeping_owner_on_another_machine_cannot_be_displaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sleeping_owner_elsewhere_is_not_displaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock file is removed, as if the flock did not reach here; only the note tells that the owner lives."""
     monkeypatch.setattr(lock, "WATCH_SECONDS", 0.5)
     folder = tmp_path / "s"

@@ -68,9 +68,7 @@ def test_commands_posted_by_several_processes_at_once_all_arrive(tmp_path: Path)
         assert numbers == list(range(20))
 
 
-def test_what_the_newest_checkpoint_applied_is_answered_when_opened_and_not_done_again(
-    tmp_path: Path,
-) -> None:
+def test_what_a_checkpoint_applied_is_answered_when_opened(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     with Store.create(folder, {}) as store:
         applied, other = post(folder, "switch"), post(folder, "pause")
@@ -130,9 +128,7 @@ def test_what_a_dead_poster_left_is_removed_after_a_minute(tmp_path: Path) -> No
     assert inbox(folder) == [names[1]]
 
 
-def test_a_poster_that_dies_before_the_rename_has_posted_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_poster_that_dies_first_has_posted_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.create(tmp_path / "s", {}) as store:
         with monkeypatch.context() as patch:
             patch.setattr(

@@ -179,9 +179,7 @@ def test_lines_are_read_once_and_a_torn_one_when_it_is_whole(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("shorter", [True, False])
-def test_a_ledger_in_place_of_the_one_before_is_read_from_its_beginning(
-    shorter: bool, tmp_path: Path
-) -> None:
+def test_another_ledger_is_read_from_its_beginning(shorter: bool, tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=2)
     follower = SessionFollower(SessionReader(folder))
     follower.new_records()
@@ -273,9 +271,7 @@ def changed(folder: Path, round: int) -> None:
 
 
 @pytest.mark.parametrize("round", [1, 3])
-def test_a_changed_line_is_no_record_and_is_named_until_the_next_opening_rebuilds_it(
-    round: int, tmp_path: Path
-) -> None:
+def test_a_changed_line_is_named_until_an_opening_rebuilds_it(round: int, tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=3)
     changed(folder, round)
     session = SessionReader(folder)
@@ -286,9 +282,7 @@ def test_a_changed_line_is_no_record_and_is_named_until_the_next_opening_rebuild
     assert last_record(session, session.newest()) == record(3)
 
 
-def test_a_changed_line_behind_the_newest_checkpoint_is_noticed_by_the_note_of_a_closed_owner(
-    tmp_path: Path,
-) -> None:
+def test_a_changed_line_behind_the_newest_checkpoint_is_noticed(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}, KEEP_ALL) as store:
         commit(store, 1)
         store.append(record(2))

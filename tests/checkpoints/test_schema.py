@@ -257,9 +257,7 @@ STATES = [
 ]
 
 
-def test_a_state_that_could_not_be_read_back_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_state_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for limit, most, tensors, of in STATES:
         with session(tmp_path / limit) as store, monkeypatch.context() as patch:
             patch.setattr(limits, limit, most)
@@ -278,9 +276,7 @@ def _unfinished(store: Store) -> None:
 WRITES = [("TAGS", _tagged), ("MANIFEST", _unfinished)]
 
 
-def test_the_other_documents_of_a_session_are_checked_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_documents_are_checked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for limit, write in WRITES:
         with session(tmp_path / limit) as store, monkeypatch.context() as patch:
             patch.setattr(limits, limit, 80)
@@ -325,7 +321,7 @@ def killed(folder: Path, rounds: int) -> Path:
         return Path(shutil.copytree(folder, folder.with_name("killed")))
 
 
-def test_rounds_without_a_checkpoint_are_read_as_far_as_there_is_room(
+def test_rounds_behind_a_checkpoint_are_read_if_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """250 bytes of the ledger behind the checkpoint are two lines of 112 bytes."""
@@ -339,9 +335,7 @@ def test_rounds_without_a_checkpoint_are_read_as_far_as_there_is_room(
     assert [each["round"] for each in SessionReader(folder).records()] == [1, 2]
 
 
-def test_a_follower_reads_the_rounds_for_which_there_was_no_room_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_follower_reads_the_others_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = killed(tmp_path / "s", rounds=6)
     monkeypatch.setattr(limits, "TAIL", 250)
     follower = SessionFollower(SessionReader(folder))
@@ -349,9 +343,7 @@ def test_a_follower_reads_the_rounds_for_which_there_was_no_room_later(
     assert seen == [[1, 2, 3], [4, 5], [6]]
 
 
-def test_a_ledger_without_lines_behind_the_checkpoint_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ledger_that_ends_in_no_line_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = killed(tmp_path / "s", rounds=1)
     monkeypatch.setattr(limits, "TAIL", 250)
     os.truncate(folder / "ledger.jsonl", 112 + 251)

@@ -146,9 +146,7 @@ def test_a_name_that_is_taken_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert verify(tmp_path / "s") == []
 
 
-def test_a_read_only_place_is_found_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_place_is_found_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "os", Failing({"mkdir"}, 0, errno.EROFS))
 
     with pytest.raises(DiskError, match="writing is not allowed") as caught:

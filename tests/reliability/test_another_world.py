@@ -62,9 +62,7 @@ def test_data_that_changed_by_one_pixel_are_refused(cli: Cli, sessions: Path, tm
 
 
 @pytest.mark.long
-def test_a_partition_that_comes_out_otherwise_is_refused(
-    cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_partition_is_refused(cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As another version of numpy might draw it."""
     assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
     real = partition.iid
@@ -73,9 +71,7 @@ def test_a_partition_that_comes_out_otherwise_is_refused(
 
 
 @pytest.mark.long
-def test_another_instruction_set_is_refused_unless_allowed_and_then_recorded(
-    cli: Cli, sessions: Path
-) -> None:
+def test_another_instruction_set_is_refused_unless_allowed(cli: Cli, sessions: Path) -> None:
     """A process that torch gives its plain kernels stands for another machine: its sums do differ."""
     made = subprocess.run(
         [COMMAND, "run", *TINY, "--rounds=2", "--session=x", "--sessions-dir", sessions],
@@ -96,7 +92,7 @@ def test_another_instruction_set_is_refused_unless_allowed_and_then_recorded(
 
 @pytest.mark.long
 @pytest.mark.parametrize("variable", ["ONEDNN_MAX_CPU_ISA=SSE41", "MKL_CBWR=COMPATIBLE"])
-def test_a_mode_of_the_libraries_that_the_environment_sets_is_refused_unless_allowed_and_then_recorded(
+def test_another_mode_of_a_library_is_refused(
     cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     for name in MODES:  # whoever tests may have set some
@@ -110,9 +106,7 @@ def test_a_mode_of_the_libraries_that_the_environment_sets_is_refused_unless_all
 
 
 @pytest.mark.long
-def test_a_session_of_the_version_before_the_first_release_goes_on_by_the_rules_of_its_time(
-    cli: Cli, done: Path
-) -> None:
+def test_a_session_of_version_0_1_goes_on_by_its_own_rules(cli: Cli, done: Path) -> None:
     facts = {fact: value for fact, value in recorded(done)["environment"].items() if fact != "program"}
     rewrite(done, environment=facts | {"htfl-sim": "0.1.0"})
     assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
@@ -140,9 +134,7 @@ def with_other_code(done: Path, which: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.parametrize("which", ["program", "method file"])
-def test_changed_code_is_named_and_refused_at_a_resume_unless_allowed_and_then_recorded(
-    cli: Cli, done: Path, which: str
-) -> None:
+def test_a_resume_with_changed_code_is_refused_unless_allowed(cli: Cli, done: Path, which: str) -> None:
     named = with_other_code(done, which)
     assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
     before = contents(done)
@@ -156,9 +148,7 @@ def test_changed_code_is_named_and_refused_at_a_resume_unless_allowed_and_then_r
 
 @pytest.mark.long
 @pytest.mark.parametrize("which", ["program", "method file"])
-def test_changed_code_is_named_and_refused_at_a_fork_unless_allowed_and_then_recorded(
-    cli: Cli, done: Path, sessions: Path, which: str
-) -> None:
+def test_a_fork_with_changed_code_is_refused(cli: Cli, done: Path, sessions: Path, which: str) -> None:
     named = with_other_code(done, which)
     fork = ("fork", "done", "--at-round=2", "--session=y")
     assert_refused(cli(*fork), 4, named, "--allow-inexact")
@@ -241,9 +231,7 @@ def test_on_a_gpu_another_cpu_changes_nothing() -> None:
 
 
 @pytest.mark.long
-def test_a_session_of_another_format_is_refused_with_the_version_and_not_touched(
-    cli: Cli, done: Path
-) -> None:
+def test_another_format_is_refused_and_not_touched(cli: Cli, done: Path) -> None:
     remedy = f"Use htfl-sim {version('htfl-sim')}, which made it"
     for other in (0, 4, 999):
         rewrite(done, format=other)

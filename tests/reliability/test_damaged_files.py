@@ -25,9 +25,7 @@ def flip(path: Path, at: float) -> None:
 
 
 @pytest.mark.parametrize(("state", "at"), [("server", 0.02), ("client/2", 1.0)])
-def test_a_bit_flipped_object_is_found_named_and_an_older_round_offered(
-    cli: Cli, done: Path, state: str, at: float
-) -> None:
+def test_a_flipped_bit_is_named_with_an_older_round(cli: Cli, done: Path, state: str, at: float) -> None:
     name = SessionReader(done).manifest().states[state].name
     flip(done / name, at)
     assert_refused(cli("resume", "done"), 4, "round 3", name)
@@ -56,9 +54,7 @@ def change_a_digit(session: Path, round: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("round", "kept"), [(3, 3), (1, 1)])
-def test_a_changed_digit_of_the_ledger_is_shown_as_damage_and_never_as_a_result(
-    cli: Cli, done: Path, round: int, kept: int
-) -> None:
+def test_a_changed_digit_is_shown_as_damage(cli: Cli, done: Path, round: int, kept: int) -> None:
     """Also where the checkpoint of the changed round is no longer kept, so that nothing can rebuild it."""
     assert cli("prune", "done", f"--keep-last={kept}", "--no-keep-best").code == 0
     change_a_digit(done, round)

@@ -29,9 +29,7 @@ def test_a_diverging_client_is_recorded_and_named_and_the_run_goes_on(cli: Cli, 
     assert len(session.records()) == 3
 
 
-def test_a_run_told_to_stop_on_divergence_keeps_the_round_and_says_whose_it_was(
-    cli: Cli, sessions: Path
-) -> None:
+def test_a_run_stopped_by_divergence_says_whose_it_was(cli: Cli, sessions: Path) -> None:
     result = cli("run", *TINY, *DIVERGING, "--set=training.on_divergence=stop")
     session = checkpoints.SessionReader(sessions / "x")
     lost = session.records()[0]["diverged"]
@@ -40,9 +38,7 @@ def test_a_run_told_to_stop_on_divergence_keeps_the_round_and_says_whose_it_was(
     assert (session.rounds(), session.state()) == ([1], "stopped")
 
 
-def test_numbers_that_are_not_finite_are_recorded_as_null_and_said(
-    tmp_path: Path,
-) -> None:
+def test_numbers_that_are_not_finite_are_recorded_as_null(tmp_path: Path) -> None:
     """FedL2G at a high rate: the norm of the guiding gradients overflows while every loss is finite still."""
     settings = federations.config("fedl2g_f", training={"lr": 1000.0})
     seen: list[Event] = []

@@ -213,9 +213,7 @@ def test_a_life_cut_at_any_moment_changes_no_bit(tmp_path: Path, way: str) -> No
 
 
 @pytest.mark.parametrize("way", CALLS)
-def test_a_disk_that_refuses_while_a_session_is_made_leaves_its_name_free_or_a_session(
-    tmp_path: Path, way: str
-) -> None:
+def test_a_session_is_made_whole_or_not_at_all(tmp_path: Path, way: str) -> None:
     """Nobody but this process could free the lock, and nobody at all the name."""
     names, code, _ = CALLS[way]
     nth, struck = 0, True

@@ -48,9 +48,7 @@ def test_some_sessions_with_a_mangled_file_are_refused_or_give_the_same_bits(sto
 
 
 @pytest.mark.parametrize(("kind", "count"), [("reading", 8), ("running", 2)])
-def test_some_commands_on_what_a_stranger_sealed_end_with_a_sentence(
-    sealed: Path, kind: str, count: int
-) -> None:
+def test_some_commands_on_sealed_files_end_with_a_sentence(sealed: Path, kind: str, count: int) -> None:
     tried(sealed, kind, count)
 
 
@@ -63,12 +61,12 @@ def test_a_thousand_sessions_with_a_mangled_file_are_refused_or_give_the_same_bi
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_four_thousand_commands_that_read_what_a_stranger_sealed_end_with_a_sentence(sealed: Path) -> None:
+def test_four_thousand_reading_commands_end_with_a_sentence(sealed: Path) -> None:
     assert tried(sealed, "reading", 4000)["megabytes"] < MEGABYTES
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_a_thousand_commands_that_run_what_a_stranger_sealed_end_with_a_sentence(sealed: Path) -> None:
+def test_a_thousand_running_commands_end_with_a_sentence(sealed: Path) -> None:
     usually = tried(sealed, "running", 0)["megabytes"]
     assert tried(sealed, "running", 1000)["megabytes"] - usually < MEGABYTES

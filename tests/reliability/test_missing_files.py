@@ -38,9 +38,7 @@ def damage(folder: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
-def test_a_session_that_lost_its_newest_checkpoints_is_not_resumed_from_what_is_left(
-    tmp_path: Path, clean: bool
-) -> None:
+def test_a_session_without_its_newest_checkpoint_is_refused(tmp_path: Path, clean: bool) -> None:
     """Killed: nothing says how its owner ended. Without any checkpoint, its first method is not trained again."""
     folder = switched(tmp_path / "s")
     if not clean:
@@ -150,9 +148,7 @@ def test_a_run_whose_control_folder_is_removed_goes_on_and_takes_later_commands(
 
 
 @pytest.mark.slow
-def test_a_run_into_a_folder_that_lost_its_session_json_is_refused_and_says_what_is_left(
-    tmp_path: Path,
-) -> None:
+def test_a_folder_without_session_json_says_what_is_left(tmp_path: Path) -> None:
     config = configuration(tmp_path, "fedavg", 2)
     finish(tmp_path, "run", "--config", config, "--session", "s")
     kept = (tmp_path / "s" / "session.json").rename(tmp_path / "kept")

@@ -63,9 +63,7 @@ def gone(processes: list[psutil.Process]) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_run_whose_actors_and_drivers_are_killed_thirty_times_ends_as_one_left_alone(
-    tmp_path: Path,
-) -> None:
+def test_a_run_on_ray_killed_thirty_times_ends_as_one_left_alone(tmp_path: Path) -> None:
     """Every third kill takes the driver, and with it all that Ray started; the others an actor, which is replaced."""
     draw = rng.numpy_stream(0, "tests/kill/ray")
     config = configuration(tmp_path, "fedlora", KILLS * ROUNDS_A_KILL)

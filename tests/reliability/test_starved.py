@@ -33,9 +33,7 @@ RUN = ("run", *TINY, "--rounds=3", "--session=s", "--method=fedlora")
 
 
 @pytest.mark.slow
-def test_a_run_on_a_disk_that_fills_up_says_what_it_needed_and_goes_on_when_there_is_room(
-    tmp_path: Path,
-) -> None:
+def test_a_run_on_a_full_disk_goes_on_when_there_is_room(tmp_path: Path) -> None:
     """700 KB are more than one round takes, and less than twelve."""
     small = tmp_path / "small"
     assert call(*RUN, "--rounds=12", "--sessions-dir", tmp_path).code == 0
@@ -91,9 +89,7 @@ ROOM = [
 ]
 
 
-def test_inodes_that_another_thread_gave_back_at_once_are_still_the_cause(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_inodes_that_were_given_back_are_still_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     for inodes, free, message in ROOM:
         found = SimpleNamespace(f_files=80, f_favail=inodes, f_bavail=free, f_frsize=4096)
         monkeypatch.setattr(os, "statvfs", lambda _path, found=found: found)
@@ -167,9 +163,7 @@ def test_a_heartbeat_that_stands_still_is_not_said_to_move(tmp_path: Path) -> No
 
 
 @pytest.mark.long
-def test_the_folder_that_holds_a_new_sessions_folder_is_flushed_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_of_a_new_folder_is_flushed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that keeps what was flushed and nothing else has the session, at the end of all its folders."""
     disk = Recording(tmp_path, 10**9)
     with monkeypatch.context() as patch:
@@ -205,9 +199,7 @@ def test_what_must_write_is_refused_and_what_reads_still_does(cli: Cli, done: Pa
 
 
 @pytest.mark.long
-def test_a_session_that_cannot_be_written_is_forked_into_a_folder_that_can(
-    cli: Cli, done: Path, tmp_path: Path
-) -> None:
+def test_a_read_only_session_is_forked_elsewhere(cli: Cli, done: Path, tmp_path: Path) -> None:
     with read_only(done):
         other = tmp_path / "other"
         result = cli("fork", done, "--at-round=2", "--session=child", "--sessions-dir", other, "--run")

@@ -124,9 +124,7 @@ def test_of_four_forks_into_one_name_one_is_made_and_stays(tmp_path: Path, paren
 @pytest.mark.usefixtures("generated_images")
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_of_eight_forks_into_one_name_one_is_made_and_stays_twenty_times_over(
-    tmp_path: Path, parent: Path
-) -> None:
+def test_of_eight_forks_into_one_name_one_is_made_twenty_times(tmp_path: Path, parent: Path) -> None:
     for number in range(20):
         (tmp_path / str(number)).mkdir()
         of_forks_at_once_one_is_made(parent, tmp_path / str(number), 3 - number % 2, count=8)
@@ -134,9 +132,7 @@ def test_of_eight_forks_into_one_name_one_is_made_and_stays_twenty_times_over(
 
 @pytest.mark.long
 @pytest.mark.usefixtures("generated_images")
-def test_a_session_begun_under_the_name_while_a_fork_runs_rounds_again_stays_as_it_is(
-    tmp_path: Path, parent: Path
-) -> None:
+def test_a_session_begun_under_the_name_of_a_fork_stays(tmp_path: Path, parent: Path) -> None:
     begun: dict[str, bytes] = {}
 
     def begin_and_finish(event: Event) -> None:

@@ -65,7 +65,7 @@ def not_finite(tensors: Tensors) -> Tensors:
         ("state", reshaped),
     ],
 )
-def test_a_round_with_a_wrong_uplink_or_state_is_computed_again_with_the_same_bits(
+def test_a_wrong_uplink_is_computed_again(
     tmp_path: Path, part: str, change: Callable[[Tensors], Tensors]
 ) -> None:
     session = stopped(tmp_path)
