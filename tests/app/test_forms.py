@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
@@ -27,8 +26,7 @@ from tests.app.driving import drive, method_choice, notices, opened, shown, type
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs import upkeep
-from tui.app.dialogs.base import Reflowed
-from tui.app.dialogs.form import VALUE_CELLS, Field, Form
+from tui.app.dialogs.form import Field, Form
 from tui.app.dialogs.pages import Help
 from tui.app.dialogs.run_forms import (
     BESIDE,
@@ -43,11 +41,9 @@ from tui.app.dialogs.run_forms import (
     SwitchWish,
 )
 from tui.app.dialogs.upkeep import DeleteDialog, NoteDialog, RenameDialog
-from tui.app.host import NO_SESSION
 from tui.app.panels.sessions import SessionList
 from tui.app.runs import LaunchOptions
 from tui.cli.tui import _start
-from tui.common.cells import cell_count
 
 CHOICES = [
     method_choice("fedgh", "FedGH", "…", None, (("server_epochs", "1", ""),)),
@@ -501,27 +497,6 @@ def test_an_unknown_value_is_said_while_it_is_typed_with_the_nearest(home: Path)
 
 
 @pytest.mark.long
-def test_long_names_of_presets_cut_no_others_and_show_where_they_differ(home: Path) -> None:
-    async def script(app: HtflApp, pilot: Pilot[str]) -> None:
-        known = app.screen.query_one("#known", OptionList)
-        assert known.option_count > 400
-        for option in known.options:
-            assert isinstance(option.prompt, Content) and option.id
-            if len(option.id) <= VALUE_CELLS:
-                assert option.prompt.cell_length <= known.scrollable_content_region.width
-        await pilot.resize_terminal(80, 24)
-        await pilot.press(*"fedlora_htm5")
-        await pilot.pause()
-        room = known.scrollable_content_region.width
-        texts = [str(option.prompt) for option in known.options]
-        assert any("N=50 C=20%" in each for each in texts)
-        assert {each[-12:].strip(" ,") for each in texts} >= {"N=10 C=100%", "N=50 C=20%", "N=100 C=10%"}
-        assert all(cell_count(each) <= room for each in texts if len(each.split()[0]) <= VALUE_CELLS)
-
-    in_form(home, new_run(home), script)
-
-
-@pytest.mark.long
 def test_arrows_choose_and_settings_are_completed_word_by_word(home: Path) -> None:
     async def script(app: HtflApp, pilot: Pilot[str]) -> None:
         assert await write(pilot, "method", *"fed", "down", "down") == "fedssa"
@@ -544,21 +519,6 @@ def test_arrows_choose_and_settings_are_completed_word_by_word(home: Path) -> No
 
     in_form(home, lambda run: ForkDialog(run, 7, home, KNOWN), script)
     in_form(home, new_run(home), of_its_method, size=(80, 24))
-
-
-@pytest.mark.long
-def test_words_narrow_the_help_to_the_keys_that_fit(home: Path) -> None:
-    async def script(app: HtflApp, pilot: Pilot[str]) -> None:
-        help = app.screen
-        assert isinstance(help, Help)
-        await pilot.press(*"mouse")
-        page = help.query_one(Reflowed)
-        lines = page.render().plain.splitlines()
-        assert [line.split()[0] for line in lines if line] == ["App", "%"]
-        await pilot.press(*"xyz")
-        assert page.render().plain == "No key fits these words."
-
-    in_form(home, lambda _: Help("live"), script)
 
 
 @pytest.mark.long
@@ -717,19 +677,6 @@ def test_tags_and_a_note_are_written_listed_and_found_by_the_filter(forked: Path
         for words, found in (("t3", ["fork"]), ("fproto", ["fork"]), ("paper", ["fork", "main"])):
             app.change(filter=words)
             assert sorted(row.key.name for row in listed.rows) == found  # type: ignore[union-attr]
-
-    in_app(forked, script)
-
-
-@pytest.mark.long
-def test_the_session_shown_is_marked_with_what_is_a_tag_and_a_note(forked: Path) -> None:
-    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
-        await pilot.press("N", "tab", *"fine", "enter")
-        await until(pilot, lambda: checkpoints.marks_of(forked / "main") == ((), "fine"))
-        await until(pilot, lambda: notices(app)[-1] == "Changed the tags and the note of main.")
-        app.open_session(Path())
-        await pilot.press("N")
-        assert len(app.screen_stack) == 1 and notices(app)[-1] == NO_SESSION
 
     in_app(forked, script)
 

@@ -91,19 +91,6 @@ def test_commands_that_are_refused_too_late_or_made_are_said_and_wait_no_more(ho
     drive(app, script)
 
 
-def test_a_switch_waits_in_the_mailbox_of_a_session_that_nobody_runs(home: Path) -> None:
-    app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        app.steering.post("switch", {"method": None, "set": ["rounds=20"]})
-        await until(pilot, lambda: app.waiting == ["changing rounds=20 at the next start"])
-        (command,) = checkpoints.pending(home / "main")
-        assert command.arguments == {"method": None, "set": ["rounds=20"]}
-
-    drive(app, script)
-
-
 WAITS: list[tuple[str, dict[str, Any], str]] = [
     ("pause", {}, "pausing…"),
     ("stop", {}, "stopping…"),

@@ -100,7 +100,6 @@ class KeyQueue:
         return self._following is not None and not self._app.methods.awaited
 
     async def put(self, key: KeyEvent) -> None:
-        """Deliver a key now, or after those before it."""
         if key.key == "escape" and self._app.methods.awaited:
             self._keys.clear()
             self._app.methods.forget()
@@ -173,7 +172,6 @@ class Preferences:
             new.replace(folder / FILE)
 
     def pinned(self, session: str) -> frozenset[int]:
-        """The pinned clients of a session, by its id."""
         return frozenset(self.pins.get(session, []))
 
     def pin(self, session: str, clients: Iterable[int]) -> None:
@@ -189,8 +187,6 @@ EXPORTS: tuple[Choice, ...] = (
 
 
 def offer_export(host: Host) -> None:
-    """Ask what to write, and write it."""
-
     def write(what: str) -> None:
         try:
             path, text = export(host, what)
@@ -226,7 +222,6 @@ def export(host: Host, what: str) -> tuple[Path, str]:
 
 
 def free_path(folder: Path, stem: str, ending: str) -> Path:
-    """A new file of that name."""
     number = 1
     while (path := folder / f"{stem}{'' if number == 1 else f'-{number}'}.{ending}").exists():
         number += 1
@@ -447,7 +442,6 @@ class HtflApp(Host):
     # Actions of keys: panels and dialogs
 
     def action_show_panel(self, panel: str) -> None:
-        """Show a panel from its tab."""
         self._came_from.clear()
         self.show_panel(panel)
 
@@ -494,7 +488,6 @@ class HtflApp(Host):
         self.query_one(Filter).ask(self.view.filter)
 
     def action_compare(self) -> None:
-        """Show the marked sessions beside the current one."""
         run, marked = self.view.run, self.view.marked
         if run.name and run.folder not in marked:
             self.mark_all((run.folder, *marked))
@@ -519,15 +512,12 @@ class HtflApp(Host):
             self.say("No round is finished yet.", holds=lambda: not self.view.run.round)
 
     def action_goto(self, round: int) -> None:
-        """Show this round, or the newest if it is later."""
         self.action_travel(round - self.view.shown)
 
     def action_live(self) -> None:
-        """Show the newest round, and hide the crosshair."""
         self.change(round=None, crosshair=None)
 
     def action_replay(self) -> None:
-        """Show the round under the crosshair."""
         if (at := self.view.cursor()) is None:
             how = "Choose a round first: move the crosshair with ← and →, or click in a chart."
             self.say(how, holds=lambda: self.view.cursor() is None)
@@ -549,7 +539,6 @@ class HtflApp(Host):
             chart.zoom(direction)
 
     def action_pan(self, share: float) -> None:
-        """Move a zoomed chart by a share of its width."""
         if (chart := self._chart()) is not None:
             chart.pan(share)
 

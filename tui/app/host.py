@@ -41,8 +41,6 @@ AT_ONCE = 40
 
 
 class Host(App[str]):
-    """Shows a session in one of its panels."""
-
     def __init__(self, view: View, sessions_dir: Path, glyphs: Glyphs, panels: Sequence[Panel]) -> None:
         super().__init__()
         self.view, self.sessions_dir, self.glyphs, self.panels = view, sessions_dir, glyphs, panels
@@ -59,12 +57,10 @@ class Host(App[str]):
 
     @property
     def main(self) -> Screen[Any]:
-        """The screen under all dialogs."""
         return self.screen_stack[0]
 
     @property
     def panel(self) -> Panel:
-        """The visible panel."""
         shown = self.main.query_one("#panels", ContentSwitcher).visible_content
         assert isinstance(shown, Panel)
         return shown
@@ -75,12 +71,10 @@ class Host(App[str]):
         return list(self.background.doing.values())
 
     def change(self, **changes: Any) -> None:
-        """Show another View."""
         self.view = replace(self.view, **changes)
         self.draw()
 
     def draw(self) -> None:
-        """Update the rows and the visible panel."""
         if not self.is_running:  # the app is ending, but results of earlier reads still arrive
             return
         self._review()
@@ -101,7 +95,6 @@ class Host(App[str]):
                 screen.follow(self.view)
 
     def draw_rows(self) -> None:
-        """Update the rows around the panels."""
         if self.is_running and self.main.is_mounted:
             rows.draw(self.main, self.view, self.panel, self.waiting, self.glyphs)
 
@@ -111,7 +104,6 @@ class Host(App[str]):
             self.call_after_refresh(self.draw)
 
     def show_panel(self, panel: str) -> None:
-        """Show a panel, by its id."""
         if self.screen.maximized is not None:
             self.screen.minimize()
         before, shown = (each if each in NOT_OF_CLIENTS else "" for each in (self.panel.id, panel))
@@ -135,7 +127,6 @@ class Host(App[str]):
         )
 
     def go_to(self, folder: Path) -> None:
-        """Show this session in Live."""
         self.open_session(folder)
         self.show_panel("live")
 
@@ -150,7 +141,6 @@ class Host(App[str]):
             each.look()
 
     def mark_all(self, folders: Sequence[Path]) -> None:
-        """Mark these sessions and no others."""
         compared = tuple(run for run in self.view.compared if {run.folder, run.folder.parent} & {*folders})
         self.change(marked=tuple(folders), compared=compared)
         self.files.compare(tuple(folders))

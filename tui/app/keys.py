@@ -67,7 +67,6 @@ class Key:
 
     @property
     def print(self) -> str:
-        """The printed form of the key."""
         return self.shown or self.keys.split(",")[0]
 
     @property

@@ -235,7 +235,6 @@ class LocalRuns:
 
     @property
     def name(self) -> str:
-        """The session of the latest run."""
         return self.launch.folder.name if self.launch else ""
 
     @property

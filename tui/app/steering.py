@@ -108,7 +108,6 @@ class Steering:
             self._runs.resume(run)
 
     def _obstacle(self, what: str) -> str | None:
-        """Why the session shown cannot be steered now."""
         view, run = self._host.view, self._host.view.run
         if run.error or not run.name:
             return run.error or NO_SESSION
@@ -212,7 +211,6 @@ class Steering:
         self._confirm(f"Stop {names}?", about, yes, lambda: post("stop"))
 
     def _ask_checkpoints(self, folders: Sequence[Path]) -> None:
-        """Ask whether they should include CKA."""
         choices = [
             ("now", "now", "when the current client finishes, with all finished clients"),
             ("cka", "with CKA", "at the end of the round, with the similarity of the models"),

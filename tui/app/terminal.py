@@ -177,7 +177,6 @@ _SEEN = as_seen(COLOURS)
 
 @lru_cache(maxsize=4096)
 def nearest(red: int, green: int, blue: int) -> int:
-    """The number of the nearest color."""
     distance = np.linalg.norm(_SEEN - as_seen(np.array([[red, green, blue]])), axis=1)
     return FIRST + int(distance.argmin())
 

@@ -45,7 +45,6 @@ class ColorSlots:
                 taken.add(place)
 
     def of(self, lines: Sequence[Seeds]) -> list[int]:
-        """The lines' slots, all different."""
         names = [f"{line.runs[0].folder.parent.absolute()}: {line.name}" for line in lines]
         for name in names:
             if name not in self._kept:
@@ -90,12 +89,10 @@ class Computed(Generic[Result]):
         return max(own, key=lambda each: each.round, default=None)
 
     def of(self, run: SessionData) -> list[Result]:
-        """All results of a session."""
         found = (each for (session, _), each in self.found.items() if session == session_of(run))
         return [each for each in found if not isinstance(each, str)]
 
     def computing(self, run: SessionData) -> int | None:
-        """The round of the session that is being computed."""
         return self.under_way[1] if self.under_way and self.under_way[0] == session_of(run) else None
 
     def refusal(self, run: SessionData, round: int) -> str | None:
@@ -112,7 +109,6 @@ class SamplesRead:
     under_way: str | None = None
 
     def of(self, run: SessionData, client: int) -> ClientSamples | str | None:
-        """Those of a client; None if they have not been read."""
         return self.found.get((session_of(run), client))
 
 
@@ -194,7 +190,6 @@ class View:
 
     @property
     def next_chart(self) -> int:
-        """The place of the mode after this one."""
         modes = self.charts
         return (modes.index(self.mode) + 1) % len(modes)
 
@@ -208,7 +203,6 @@ class View:
 
     @property
     def library(self) -> Path:
-        """The folder of the other sessions."""
         return self.sessions_dir or sessions_folder(self.run.folder)
 
     @property
@@ -234,7 +228,6 @@ class View:
 
     @property
     def cka(self) -> CkaMeasurement | None:
-        """The last CKA at or before the round shown."""
         return last_measured(self.measured, self.shown)
 
     def cursor(self, over: Cost = "rounds") -> float | None:
@@ -355,8 +348,6 @@ class ClientPinned(Message):
 
 @dataclass
 class ClientSelected(Message):
-    """This client is the one under the cursor, in every panel."""
-
     client: int
 
 
@@ -369,15 +360,11 @@ class PanelWanted(Message):
 
 @dataclass
 class NewRunWanted(Message):
-    """Show the form for a new run of this preset."""
-
     preset: str
 
 
 @dataclass
 class ViewChanged(Message):
-    """Show the same with these other values of fields of View."""
-
     changes: dict[str, Any]
 
 
@@ -400,13 +387,9 @@ class RoundRefused(Message):
 
 @dataclass
 class SessionOpened(Message):
-    """Show this session instead of the present one."""
-
     folder: Path
 
 
 @dataclass
 class SessionMarked(Message):
-    """Mark this session for comparison, or remove the mark."""
-
     folder: Path

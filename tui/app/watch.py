@@ -27,8 +27,6 @@ class Latest(Message):
 
 @dataclass
 class RunRead(Latest):
-    """The session shown, as it is now."""
-
     run: SessionData
 
 
@@ -137,7 +135,6 @@ class Watch(threading.Thread):
         self._wake.set()
 
     def compare(self, folders: tuple[Path, ...]) -> None:
-        """Read these sessions too, less often."""
         self._compared = folders
         self._wake.set()
 
@@ -147,7 +144,6 @@ class Watch(threading.Thread):
         self._wake.set()
 
     def expect(self, folder: Path, command: Command) -> None:
-        """Post the answer to this command when it comes."""
         with self._lock:
             self._asked += ((folder, command),)
         self._wake.set()

@@ -107,7 +107,6 @@ class Worker:
         )
 
     def cancel(self) -> None:
-        """Stop it at once."""
         self._cancelled = True
         self._process.kill()
 

@@ -199,7 +199,6 @@ def confusion_grid(found: "Confusion", width: int, empty: str = "·") -> Iterato
 
 
 def plain(line: Line) -> str:
-    """A line of the grid as text."""
     return "".join(each.text if isinstance(each, Cell) else each for each in line)
 
 
@@ -208,7 +207,6 @@ SHOWN = 12
 
 
 def data_summary(report: "Report") -> str:
-    """The report in one line."""
     parts = [f"{report['samples']:,} samples", _number(report, "classes", "class", "classes")]
     parts += [
         _number(report, key, noun)

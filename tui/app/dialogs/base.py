@@ -62,11 +62,9 @@ class Dialog(ModalScreen[Result], AppScreen[Result]):
         self._title = title
 
     def spelled(self, text: object) -> str:
-        """`text` in the app's glyphs."""
         return spelled(text, glyphs_of(self))
 
     def body(self) -> Iterable[Widget]:
-        """The widgets between title and hint."""
         return ()
 
     def compose(self) -> ComposeResult:
@@ -99,7 +97,6 @@ class Dialog(ModalScreen[Result], AppScreen[Result]):
         self.update_classes(classes, update=update, animate=False)
 
     def complain(self, fault: str) -> None:
-        """Show an error in the dialog. An empty sentence removes it."""
         line = self.query_one("#fault", Static)
         line.update(self.spelled(fault))
         line.display = bool(fault)
@@ -134,11 +131,9 @@ class Searched(Dialog[None]):
         yield VerticalScroll(Reflowed(lambda _: Content("")))
 
     def text(self, words: str, width: int) -> Content:
-        """What fits the words, in `width` cells."""
         raise NotImplementedError
 
     def narrow(self) -> None:
-        """Show what fits the typed words."""
         self.query_one(Reflowed).tell(partial(self.text, self.query_one(Input).value))
 
     def on_mount(self) -> None:
@@ -175,8 +170,6 @@ class Reflowed(Widget):
 
 
 class Text(Dialog[None]):
-    """A title and a text."""
-
     hint = "esc close"
 
     def __init__(self, title: str, text: str) -> None:

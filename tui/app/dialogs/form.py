@@ -60,7 +60,6 @@ class Field:
 
 
 def form_hint(enter: str) -> str:
-    """The keys of a form. enter: what Enter does."""
     return f"tab next · ↑↓ choose · enter {enter} · esc cancel"
 
 
@@ -95,7 +94,6 @@ class Form(Dialog[Result]):
 
     @property
     def known(self) -> OptionList:
-        """The list of values of the focused field."""
         return self.query_one("#known", OptionList)
 
     def body(self) -> Iterable[Widget]:
@@ -147,7 +145,6 @@ class Form(Dialog[Result]):
         self._take(event.option_id or "")
 
     def action_choose(self, step: int) -> None:
-        """Put the next or the previous of the listed values into the field."""
         known = self.known
         if not known.display or not known.option_count:
             return
@@ -187,7 +184,6 @@ class Form(Dialog[Result]):
         self.complain(fault)
 
     def _entitle(self) -> None:
-        """The title, and whether the values are being checked."""
         working = " · checking…" if self._working else ""
         self.query_one(".title", Static).update(self.spelled(self._title + working))
 
@@ -248,7 +244,6 @@ class Form(Dialog[Result]):
 
 
 def nearest_of(typed: str, names: Sequence[str]) -> list[str]:
-    """The names that look most like what was typed, the nearest first."""
     return get_close_matches(typed, names, n=NEAR, cutoff=0.5) if typed else []
 
 

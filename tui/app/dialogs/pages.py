@@ -35,8 +35,6 @@ WIDEST = 12  # cells of the names of keys
 
 
 class Help(Searched):
-    """The keys of the present panel, then the others by group."""
-
     hint = "type to filter · ↑↓ page up, page down scroll · esc close"
     example = "pin or round"
 
@@ -110,7 +108,6 @@ class Describe(Searched):
         yield scroll
 
     def action_compare(self, step: int) -> None:
-        """Compare with the next session or preset, or the one before."""
         self._place = (self._place + step) % len(self._described)
         self.narrow()
 
@@ -153,7 +150,6 @@ def _said(value: object) -> str:
 
 
 def show_settings(host: Host) -> None:
-    """Show the settings in force at the round shown, once those to compare with are read."""
     view = host.view
     if not view.run.document:
         host.say_unread()
@@ -271,7 +267,6 @@ class WhyDialog(Dialog[None]):
         )  # fmt: skip
 
     def action_matrix(self) -> None:
-        """The confusion matrix in place of the findings, or the findings again."""
         if self._matrix is not None:
             self._matrix = None
         elif self._view.shown:
@@ -291,7 +286,6 @@ class WhyDialog(Dialog[None]):
             self.post_message(Wanted("confusions", self._kept, view.selected))
 
     def action_client(self, step: int) -> None:
-        """The client after this one, the worst first."""
         order, now = by_accuracy(self._view), self._view.selected
         if now in order:
             place = min(max(order.index(now) + step, 0), len(order) - 1)
@@ -303,7 +297,6 @@ class WhyDialog(Dialog[None]):
 
 
 def paragraph(text: str, width: int, glyphs: Glyphs, style: str = "") -> Iterator[Content]:
-    """A text in lines of `width` cells."""
     return (Content.styled(line, style) for line in wrapped(spelled(text, glyphs), width))
 
 
@@ -462,7 +455,6 @@ class EffectDialog(Dialog[None]):
 
 
 def show_effects(host: Host) -> None:
-    """Show the effects of the session shown, once its parent has been read."""
     run = host.view.run
     if not run.document:
         host.say_unread()

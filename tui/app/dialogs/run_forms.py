@@ -41,8 +41,6 @@ WARNINGS = 2
 
 @dataclass(frozen=True)
 class NewRun:
-    """A new run and its folder."""
-
     choices: Choices
     folder: Path
 
@@ -372,8 +370,6 @@ INEXACT: tuple[Known, ...] = (
 
 
 class ResumeDialog(Form[ResumeWish]):
-    """Returns a ResumeWish."""
-
     hint = form_hint("resume")
 
     def __init__(self, run: SessionData) -> None:

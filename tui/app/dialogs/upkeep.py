@@ -85,8 +85,6 @@ class OfSessions(Form[str]):
 
 
 class RenameDialog(OfSessions):
-    """Returns the new name of a session."""
-
     hint = form_hint("rename")
 
     def __init__(self, folder: Path) -> None:
