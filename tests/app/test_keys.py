@@ -80,7 +80,7 @@ async def live_again(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
 
 
 def crosshair(app: HtflApp) -> float | None:
-    (cursor,) = {chart.cursor for chart in app.panel.query(LineChart)}
+    (cursor,) = {chart.figure.cursor for chart in app.panel.query(LineChart)}
     return cursor
 
 

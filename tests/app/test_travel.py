@@ -75,7 +75,7 @@ def test_every_legend_on_the_screen_reads_the_round_that_arrows_choose(app: Htfl
         low, high = a + 0.3 * (b - a), c + 0.7 * (d - c)  # the quantiles of four
         assert f"middle 80 % of clients {low * 100:.1f}–{high * 100:.1f} %" in first_row(accuracy)
         assert f"up {record['bytes']['up'] / 1024:.1f} KiB" in first_row(bytes)
-        assert accuracy.cursor == bytes.cursor == ROUNDS - 4
+        assert accuracy.figure.cursor == bytes.figure.cursor == ROUNDS - 4
 
     drive(app, script)
 
@@ -89,14 +89,14 @@ def test_it_holds_in_all_panels_and_escape_puts_it_away_before_it_leads_back(
         await until(pilot, lambda: isinstance(app.focused, Table))
         await pilot.press("left", "left", "left", "enter")
         await until(pilot, lambda: app.panel.id == "clients" and len(charts(app)) == 2)
-        assert [chart.cursor for chart in charts(app)] == [ROUNDS - 2] * 2
+        assert [chart.figure.cursor for chart in charts(app)] == [ROUNDS - 2] * 2
         assert not app.view.replaying and app.view.shown == ROUNDS  # the round shown stays
         await pilot.press("escape")
         assert (app.view.crosshair, app.panel.id) == (None, "clients")
         await pilot.press("escape")
         await until(pilot, lambda: app.panel.id == "live")
         await pilot.press("left", "L")
-        assert [chart.cursor for chart in charts(app)] == [None] * 2
+        assert [chart.figure.cursor for chart in charts(app)] == [None] * 2
         await pilot.press("left")
         assert app.view.crosshair == ("rounds", float(ROUNDS))
         app.open_session(home / "main")
@@ -130,7 +130,7 @@ def test_the_map_of_clients_and_rounds_has_it_too(app: HtflApp) -> None:
         await pilot.press("left", "left", "down")
         await pilot.pause()
         assert accuracies.cursor == (3, ROUNDS - 5) and app.view.client == 3
-        assert [chart.cursor for chart in charts(app)] == [ROUNDS - 4]
+        assert [chart.figure.cursor for chart in charts(app)] == [ROUNDS - 4]
         await pilot.press("escape")
         await pilot.pause()
         assert app.view.crosshair is None and accuracies.cursor is None
@@ -147,9 +147,9 @@ def test_over_bytes_it_lies_at_what_the_round_had_cost_and_over_rounds_where_tha
     for place in places:
         app, _ = on_stage("cost", View(run, crosshair=place))
         traffic, time, over = app.panel._charts.values()  # type: ignore[attr-defined]
-        assert (traffic.cursor, time.cursor) == (3, 3)
+        assert (traffic.figure.cursor, time.figure.cursor) == (3, 3)
         at = place[1] if place[0] == "bytes" else third
-        assert over.cursor == at / over.figure.x_unit
+        assert over.figure.cursor == at / over.figure.x_unit
 
 
 def test_in_compare_it_goes_as_far_as_the_longest_session(home: Path, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_in_compare_it_goes_as_far_as_the_longest_session(home: Path, tmp_path: 
     view = View(short, marked=(short.folder, long.folder), compared=(short, long))
     app, text = on_stage("compare", replace(view, crosshair=("rounds", 11.0)))
     chart = app.panel._chart  # type: ignore[attr-defined]
-    assert chart.cursor == 11
+    assert chart.figure.cursor == 11
     last, eleventh = short.curves["accuracy"][-1], long.curves["accuracy"][10]
     assert f"1 short {last * 100:.1f} % (r5)  2 main {eleventh * 100:.1f} %" in text
 

@@ -175,36 +175,32 @@ class LineChart(CanvasWidget, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self.figure = Figure()
-        """The contents, except the x range and the cursor."""
-        self._view: tuple[float, float] | None = None  # None: the whole range
-        self._cursor: float | None = None
+        """The contents, with the part of x that is shown (None: the whole range) and the cursor."""
 
     def show(self, figure: Figure) -> None:
-        last = self.figure.x_extent[1]
-        follows = self._view is not None and self._view[1] >= last
-        self.figure = figure
-        if follows and self._view is not None:
-            ahead = figure.x_extent[1] - self._view[1]
-            self._view = (self._view[0] + ahead, self._view[1] + ahead)
-        self.changed()
+        """Replace the contents. Zoom and cursor stay, and a view of the newest x follows it."""
+        view = self.figure.x_range
+        if view is not None and view[1] >= self.figure.x_extent[1]:
+            ahead = figure.x_extent[1] - view[1]
+            view = view[0] + ahead, view[1] + ahead
+        self._put(figure, x_range=view, cursor=self.figure.cursor)
 
-    @property
-    def cursor(self) -> float | None:
-        return self._cursor
+    def _put(self, figure: Figure, **fields: Any) -> None:
+        self.figure = replace(figure, **fields)
+        self.changed()
 
     def put_cursor(self, x: float | None) -> None:
         """Draw the vertical line at `x`, and move a zoomed view so that it is visible; None: no line."""
-        if x == self._cursor:
+        if x == self.figure.cursor:
             return
-        self._cursor = x
-        self.changed()
+        self._put(self.figure, cursor=x)
         low, high = self.x_range
-        if x is not None and self._view is not None and not low <= x <= high:
+        if x is not None and self.figure.x_range is not None and not low <= x <= high:
             self.pan((x - (low if x < low else high)) / (high - low))
 
     def step(self, by: int) -> float | None:
         """The x this many places from the cursor, up to the ends. Without a cursor, the newest visible x."""
-        places, at = self.figure.places(), self._cursor
+        places, at = self.figure.places(), self.figure.cursor
         if not places.size:
             return None
         if at is None:
@@ -214,7 +210,7 @@ class LineChart(CanvasWidget, can_focus=True):
 
     @property
     def x_range(self) -> tuple[float, float]:
-        axis = replace(self.figure, x_range=self._view).x_axis()
+        axis = self.figure.x_axis()
         return axis.low, axis.high
 
     def zoom(self, way: int) -> None:
@@ -222,7 +218,7 @@ class LineChart(CanvasWidget, can_focus=True):
 
         Half is around the cursor if it is visible, else the newest half. The range is never wider than the data.
         """
-        (low, high), (first, last), cursor = self.x_range, self.figure.x_extent, self._cursor
+        (low, high), (first, last), cursor = self.x_range, self.figure.x_extent, self.figure.cursor
         width = max((high - low) / 2**way, NARROWEST)
         if not way or width >= last - first:
             self._set_view(None)
@@ -239,9 +235,8 @@ class LineChart(CanvasWidget, can_focus=True):
         self._set_view((low + by, high + by))
 
     def _set_view(self, view: tuple[float, float] | None) -> None:
-        if view != self._view:
-            self._view = view
-            self.changed()
+        if view != self.figure.x_range:
+            self._put(self.figure, x_range=view)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         if self.figure.over is not None:
@@ -257,15 +252,12 @@ class LineChart(CanvasWidget, can_focus=True):
 
     def _point(self, event: events.MouseEvent) -> None:
         at = event.get_content_offset_capture(self)
-        x = place_at(self._shown(), at.x, *self.content_size, look_of(self))
+        x = place_at(self.figure, at.x, *self.content_size, look_of(self))
         if x is not None:
             self.post_message(self.Pointed(self, x))
 
     def draw(self, width: int, height: int, look: Look) -> Canvas:
-        return draw_chart(self._shown(), width, height, look)
-
-    def _shown(self) -> Figure:
-        return replace(self.figure, x_range=self._view, cursor=self._cursor)
+        return draw_chart(self.figure, width, height, look)
 
 
 class Heatmap(CanvasWidget, can_focus=True):
@@ -328,7 +320,8 @@ class Heatmap(CanvasWidget, can_focus=True):
     def put_cursor(self, row: int, column: int) -> None:
         """Put the cursor on (row, column) of the matrix as given, or on the nearest cell."""
         if self._given.matrix.size:
-            nearest = (min(max(row, 0), self._last[0]), min(max(column, 0), self._last[1]))
+            rows, columns = self._given.matrix.shape
+            nearest = min(max(row, 0), rows - 1), min(max(column, 0), columns - 1)
             self._set_cursor(_through(self._inverse, nearest))
 
     def change(self, **fields: Any) -> None:
@@ -339,13 +332,11 @@ class Heatmap(CanvasWidget, can_focus=True):
 
     def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor down and right in the order shown, up to the edges. The first move only shows it."""
-        if not self._given.matrix.size:
-            return
         if self._at is None:
             self.put_cursor(*self.home)
             return
-        (row, column), (last_row, last_column) = self._at, self._last
-        self._set_cursor((min(max(row + rows, 0), last_row), min(max(column + columns, 0), last_column)))
+        (row, column), (height, width) = self._at, self._given.matrix.shape
+        self._set_cursor((min(max(row + rows, 0), height - 1), min(max(column + columns, 0), width - 1)))
 
     def action_hide_cursor(self) -> None:
         """Hide the cursor. Without a cursor, Escape is for other parts."""
@@ -366,11 +357,6 @@ class Heatmap(CanvasWidget, can_focus=True):
         if clustered != self.clustered:
             self.clustered = clustered
             self._arrange(self.cursor)
-
-    @property
-    def _last(self) -> tuple[int, int]:
-        rows, columns = self._given.matrix.shape
-        return rows - 1, columns - 1
 
     @property
     def _inverse(self) -> Array | None:
@@ -396,23 +382,19 @@ class Heatmap(CanvasWidget, can_focus=True):
         return draw_heatmap(self._figure(), width, height, look)
 
     def _figure(self) -> HeatFigure:
-        given, order, inverse = self._given, self._order, self._inverse
-        marked = [
-            (place if inverse is None else int(inverse[place]))
-            if place is not None and place < size
-            else None
-            for place, size in zip(given.marked, given.matrix.shape, strict=True)
-        ]
-        given = replace(given, marked=(marked[0], marked[1]), cursor=self._at)
+        given, order = self._given, self._order
+        places = np.arange(max(given.matrix.shape)) if order is None else np.argsort(order)
+        row, column = (
+            None if at is None or at >= size else int(places[at])
+            for at, size in zip(given.marked, given.matrix.shape, strict=True)
+        )
+        given = replace(given, marked=(row, column), cursor=self._at)
         if order is None:
             return given
-        rows, columns, *titles = (
-            [names[place] for place in order] for names in (given.rows, given.columns, *(given.titles or ()))
-        )
-        both = (titles[0], titles[1]) if titles else None
-        return replace(
-            given, matrix=given.matrix[np.ix_(order, order)], rows=rows, columns=columns, titles=both
-        )
+        names = (given.rows, given.columns, *(given.titles or ()))
+        rows, columns, *titles = ([each[place] for place in order] for each in names)
+        both, matrix = (titles[0], titles[1]) if titles else None, given.matrix[np.ix_(order, order)]
+        return replace(given, matrix=matrix, rows=rows, columns=columns, titles=both)
 
 
 def _through(order: Array | None, cell: tuple[int, int] | None) -> tuple[int, int] | None:

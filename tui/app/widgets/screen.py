@@ -1,5 +1,6 @@
 """The app's screens, their focus, the line for the words of a filter, and what widgets draw on."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -85,12 +86,15 @@ def look_of(widget: Widget) -> Look:
     app = widget.app
     dark, colour = app.current_theme.dark, not app.no_color
     exact = app.console.color_system not in ("256", "standard")
-    accent = _packed(_parsed(app.theme_variables.get("accent", ""), dark))
+    accent = Color(0xFF, 0xA6, 0x2B) if dark else Color(0xB3, 0x5C, 0x00)
+    with suppress(ColorParseError):  # orange if the theme's is only a number in the terminal's palette
+        own = Color.parse(app.theme_variables.get("accent", ""))
+        accent = own if own.ansi is None else accent
     text = ground = DEFAULT
     if not app.native_ansi_color:
         _, _, background, over = widget.colors
         text, ground = _packed(background + over), _packed(background)
-    return Look(text, ground, accent, dark, colour, exact, GLYPHS[glyphs_of(widget)])
+    return Look(text, ground, _packed(accent), dark, colour, exact, GLYPHS[glyphs_of(widget)])
 
 
 def glyphs_of(widget: Widget) -> Glyphs:
@@ -105,16 +109,6 @@ def room(widget: Widget) -> Size:
     Textual's own `size` is then 0. In a terminal of the same size, it will have the same size again.
     """
     return widget.outer_size - widget.styles.gutter.totals
-
-
-def _parsed(name: str, dark: bool) -> Color:
-    """The theme's accent, or orange if that is only a number in the terminal's palette."""
-    fallback = Color(0xFF, 0xA6, 0x2B) if dark else Color(0xB3, 0x5C, 0x00)
-    try:
-        colour = Color.parse(name)
-    except ColorParseError:
-        return fallback
-    return fallback if colour.ansi is not None else colour
 
 
 def _packed(colour: Color) -> int:
