@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -366,40 +367,30 @@ def test_its_row_has_a_finished_setting_and_no_mean_over_different_methods(seeds
 
 def test_the_best_of_a_study_is_chosen_among_its_finished_settings(tmp_path: Path) -> None:
     # Two methods by two rates by two seeds. Both settings of fedgh have finished, and fd has begun one.
+    over = {"method": ("fedgh", "fd"), "training.lr": (0.1, 0.01), "seed": (0, 1)}
+    config = sessions.config(2, 8, runtime={"threads_per_client": 1})
     points = [
-        Point(
-            f"{method}-{lr}-s{seed}",
-            {"method": method, "training.lr": lr, "seed": seed},
-            sessions.config(2, 8, runtime={"threads_per_client": 1}),
-        )
-        for method in ("fedgh", "fd")
-        for lr in (0.1, 0.01)
-        for seed in (0, 1)
+        Point(f"{method}-{lr}-s{seed}", {"method": method, "training.lr": lr, "seed": seed}, config)
+        for method, lr, seed in product(*over.values())
     ]
-    spec = StudySpec(
-        "quickstart", over={"method": ("fedgh", "fd"), "training.lr": (0.1, 0.01), "seed": (0, 1)}
+    checkpoints.Group.open(tmp_path / "t", documents(StudySpec("quickstart", over=over), points)).close(
+        "stopped"
     )
-    checkpoints.Group.open(tmp_path / "t", documents(spec, points)).close("stopped")
-    reached = {
-        "fedgh-0.1-s0": (0.5, 0.9, 8), "fedgh-0.1-s1": (0.7, 0.7, 8), "fedgh-0.01-s0": (0.62, 0.62, 8),
-        "fedgh-0.01-s1": (0.64, 0.64, 8), "fd-0.1-s0": (0.9, 0.9, 8), "fd-0.1-s1": (0.1, 0.1, 2),
-    }  # fmt: skip
     found = [
         Summary(
             f"t/{name}", str(tmp_path / "t" / name), "finished" if round == 8 else "running", accuracy=accuracy,
             best=best, round=round, rounds=8,
         )
-        for name, (accuracy, best, round) in reached.items()
+        for name, accuracy, best, round in (
+            ("fedgh-0.1-s0", 0.5, 0.9, 8), ("fedgh-0.1-s1", 0.7, 0.7, 8), ("fedgh-0.01-s0", 0.62, 0.62, 8),
+            ("fedgh-0.01-s1", 0.64, 0.64, 8), ("fd-0.1-s0", 0.9, 0.9, 8), ("fd-0.1-s1", 0.1, 0.1, 2),
+        )
     ]  # fmt: skip
     study = StudySummary.of(tmp_path / "t", found)
     assert [(each.name, each.accuracy, each.best) for each in study.settings] == [
         ("fedgh, training.lr=0.1", pytest.approx(0.6), pytest.approx(0.8)),
         ("fedgh, training.lr=0.01", pytest.approx(0.63), pytest.approx(0.63)),
-        (
-            "fd, training.lr=0.1",
-            0.9,
-            0.9,
-        ),  # a mean with the seed that is in round 2 would be that of no round
+        ("fd, training.lr=0.1", 0.9, 0.9),  # a mean with the seed in round 2 would be that of no round
         ("fd, training.lr=0.01", None, None),
     ]
     assert study.best_setting is study.settings[1]
