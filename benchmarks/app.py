@@ -32,9 +32,9 @@ from textual.pilot import Pilot
 from benchmarks.figures import Sheet
 from checkpoints import Store
 from simulator.results.analysis.feed import Feed
+from simulator.results.analysis.gain import Partners
 from simulator.results.analysis.ledger import LedgerBuilder
 from simulator.results.analysis.measures import MEASURES
-from simulator.results.analysis.partners import Partners
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tui.app.app import HtflApp

@@ -43,9 +43,9 @@ from simulator.results.analysis.clients import ClientResult, results
 from simulator.results.analysis.comparison import Standing, standing
 from simulator.results.analysis.events import Effect, read_effects, switches
 from simulator.results.analysis.feed import read
+from simulator.results.analysis.gain import Partners
 from simulator.results.analysis.ledger import Divergence, last_measured, well_formed
 from simulator.results.analysis.overview import Branch, Summary, forks_of, tree, with_parents
-from simulator.results.analysis.partners import Partners
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.why import Why
 from simulator.results.analysis.why import why as explained

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import checkpoints
-from simulator.results.analysis import partners
+from simulator.results.analysis import gain
 from simulator.results.analysis.feed import read
-from simulator.results.analysis.partners import (
+from simulator.results.analysis.gain import (
     SHADOW,
     Partners,
     Worst,
@@ -236,7 +236,7 @@ def test_a_table_in_pieces_is_the_table(rounds: list[list[float]], cells: int) -
     which = common_rounds(own, other)
     whole = gains_of(own, other, [0, 1], which)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(partners, "CELLS", cells)
+        patched.setattr(gain, "CELLS", cells)
         pieces = gains_by_round(own, other, which, lambda gains: gains.mean(axis=1))
     assert pieces.tolist() == whole.mean(axis=1).tolist()
     assert np.abs(whole).max() <= 1

@@ -20,7 +20,7 @@ from htfl_sim.catalog import method_choices
 from htfl_sim.configuring import Choices
 from htfl_sim.errors import ConfigError, DataError
 from simulator.config import Config
-from simulator.results.analysis.partners import SHADOW, Pair, Partners
+from simulator.results.analysis.gain import SHADOW, Pair, Partners
 from tests import sessions
 from tests.app.driving import drive, method_choice, notices, opened, shown, typed_at_once, until
 from tests.app.panels.stage import read

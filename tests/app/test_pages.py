@@ -15,8 +15,8 @@ from textual.widgets import Static
 import checkpoints
 from checkpoints import Store
 from simulator.results.analysis.classes import Confusion
+from simulator.results.analysis.gain import Pair, Partner
 from simulator.results.analysis.ledger import CkaMeasurement
-from simulator.results.analysis.partners import Pair, Partner
 from simulator.results.analysis.run import SessionData
 from simulator.results.inspection.client_samples import ClientSamples
 from tests import sessions

@@ -18,7 +18,7 @@ from htfl_sim.errors import DiskError, SessionUnreadable
 from htfl_sim.folders import name_of
 from htfl_sim.machine import Process
 from simulator.base.documents import Event
-from simulator.results.analysis.partners import SHADOW
+from simulator.results.analysis.gain import SHADOW
 from simulator.results.analysis.run import SessionData
 from simulator.studies.board import StudySummary
 from tui.app.dialogs.run_forms import (

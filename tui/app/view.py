@@ -16,10 +16,10 @@ from simulator.base.record import Record
 from simulator.results.analysis.classes import Confusion
 from simulator.results.analysis.clients import lowest_client
 from simulator.results.analysis.costs import Cost, Position, elsewhere
+from simulator.results.analysis.gain import Pair
 from simulator.results.analysis.ledger import CkaMeasurement, Curves, last_measured
 from simulator.results.analysis.measures import part_measures
 from simulator.results.analysis.overview import Summary
-from simulator.results.analysis.partners import Pair
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO
 from simulator.results.inspection.client_samples import ClientSamples, Embedding

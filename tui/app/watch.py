@@ -14,7 +14,7 @@ from htfl_sim.errors import DiskError, SessionUnreadable
 from htfl_sim.folders import sessions_folder
 from htfl_sim.steering import Answer, Command, answer_to
 from simulator.results.analysis.feed import Feed
-from simulator.results.analysis.partners import Pair, Partner, Partners
+from simulator.results.analysis.gain import Pair, Partner, Partners
 from simulator.results.analysis.run import LIVE, SessionData
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from simulator.base.record import Record
+from simulator.results.analysis.gain import Pair, Partners
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.partners import Pair, Partners
 from simulator.results.analysis.run import Samples, SessionData
 from simulator.results.inspection.client_samples import ClassSample, ClientSamples, FeatureMean
 from tests import sessions

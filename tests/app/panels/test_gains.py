@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simulator.results.analysis.gain import Pair, Partners, RoundGain, Worst
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.partners import Pair, Partners, RoundGain, Worst
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import on_stage, read

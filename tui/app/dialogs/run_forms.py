@@ -22,8 +22,7 @@ from htfl_sim.folders import checked_name, free_name, plain_name
 from htfl_sim.sessions import changeable_sections
 from simulator.results.analysis import static_names
 from simulator.results.analysis.costs import rounds_again, seconds_left
-from simulator.results.analysis.gain import BASELINE
-from simulator.results.analysis.partners import Pair
+from simulator.results.analysis.gain import BASELINE, Pair
 from simulator.results.analysis.run import SessionData
 from simulator.sessions.history import next_change
 from tui.app.dialogs.base import Options

@@ -16,8 +16,8 @@ from simulator.results.analysis.caveats import rows_differ
 from simulator.results.analysis.clients import best_round
 from simulator.results.analysis.comparison import common_round, common_target, differences, standing
 from simulator.results.analysis.costs import COSTS, Cost, comparable_costs, spent
+from simulator.results.analysis.gain import verdict
 from simulator.results.analysis.ledger import NO_SCORE, Divergence
-from simulator.results.analysis.partners import verdict
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO, in_order, looks_of
 from simulator.studies.selection import Seeds, by_seed, study_axes

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from simulator.metrics.significance import FEW
 from simulator.results.analysis.client_values import Array, quantiles
-from simulator.results.analysis.partners import (
+from simulator.results.analysis.gain import (
     RoundGain,
     common_rounds,
     gain_after,
