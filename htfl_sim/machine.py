@@ -90,11 +90,11 @@ def _data(data_dir: Place | None) -> Iterator[Check]:
     folder = datasets.data_folder(None if data_dir is None else str(data_dir))
     for name in datasets.names():
         dataset = datasets.get(name)
-        files = dataset.files(folder)
-        if dataset.is_present(folder):
-            yield Check(f"data {name}", "ok", str(files[0].parent) if files else "comes with a dependency")
-        else:
+        if not dataset.is_present(folder):
             yield Check(f"data {name}", "missing", f"not in {folder}; get it: htfl-sim data fetch {name}")
+            continue
+        files = dataset.files(folder)
+        yield Check(f"data {name}", "ok", str(files[0].parent) if files else "comes with a dependency")
 
 
 def _disk(sessions_dir: Place | None) -> Iterator[Check]:

@@ -516,8 +516,9 @@ def sweep(
     ConfigError, before anything runs, for invalid settings and for another study of this name. Raises PointsFailed, a
     SessionError with their `reasons` by name, if points failed, after the others have run.
     """
+    is_name = isinstance(place, str) and (Path(place).name == place or place.endswith(".toml"))
     planned = plan(
-        _place(place),
+        place if is_name else Path(place),
         file,
         preset=preset,
         settings_from=settings_from,
@@ -551,9 +552,3 @@ def sweep(
     if outcome.failed:
         raise PointsFailed({each.name: each.reason for each in outcome.failed}, len(planned.points))
     return Study(planned.folder, data_dir)
-
-
-def _place(place: Place) -> Place:
-    """A study's name or file, unchanged; anything else is a path."""
-    is_name = isinstance(place, str) and (Path(place).name == place or place.endswith(".toml"))
-    return place if is_name else Path(place)

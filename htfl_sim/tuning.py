@@ -11,7 +11,6 @@ from htfl_sim.studies import named_files
 from simulator.base.errors import ConfigError, PointsFailed
 from simulator.base.nested import ALL, with_overrides
 from simulator.base.units import NONE, amount
-from simulator.results.analysis.axes import MeanStd
 from simulator.results.analysis.caveats import divergences
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.ledger import NO_SCORE
@@ -303,16 +302,13 @@ def folder_of(name: Place, sessions_dir: Place | None = None) -> Path:
 
 
 def _tested(row: "Tuned") -> str:
-    if row.final is None:
+    final = row.final
+    if final is None:
         return row.diverged.marked(NO_SCORE) if row.diverged.untrained or row.score is None else NONE
-    return row.diverged.marked(_with_interval(row.final))
-
-
-def _with_interval(value: MeanStd | None) -> str:
-    if value is None or value.interval is None:
-        return percent(value)
-    low, high = max(0.0, value.interval[0]), min(1.0, value.interval[1])
-    return f"{100 * value.mean:.2f} [{100 * low:.2f}, {100 * high:.2f}]"
+    if final.interval is None:
+        return row.diverged.marked(percent(final))
+    low, high = max(0.0, final.interval[0]), min(1.0, final.interval[1])
+    return row.diverged.marked(f"{100 * final.mean:.2f} [{100 * low:.2f}, {100 * high:.2f}]")
 
 
 def _chosen(row: "Tuned") -> str:

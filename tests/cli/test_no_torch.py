@@ -9,80 +9,50 @@ COMMANDS = (
     "show", "why", "tag", "note", "partition", "export", "verify", "inspect", "prune", "rename", "rm",
     "compare", "plot", "report", "presets", "methods", "models", "datasets", "config", "data", "doctor",
 )  # fmt: skip
-PRINTED = (
-    "--help",
-    *(f"{command} --help" for command in COMMANDS),
-    "sessions",
-    "show done",
-    "compare done --by method --target 0.5",
-    "plot accuracy done --out f.png",
-    "presets",
-    "presets fedlora_htm5",
-    "presets fedssa_htm5 --profile authors",
-    "methods",
-    "methods --json",
-    "methods fedlora",
-    "methods inco_prox --json",
-    "datasets",
-    "datasets digits",
-    "models",
-    "models htm5",
-    "models cnn1 --json",
-    "config",
-    "config --json",
-    "config training.lr",
-    "config method.mu",
-    "config --method fedlora",
+
+
+def by_command(*lines: str) -> tuple[str, ...]:
+    """The command lines of 'COMMAND: OPTIONS | OPTIONS'."""
+    split = (line.partition(":") for line in lines)
+    return tuple(f"{name} {each.strip()}".strip() for name, _, rest in split for each in rest.split("|"))
+
+
+SHOWN = by_command(
+    "sessions: ",
+    "show: done",
+    "compare: done --by method --target 0.5",
+    "plot: accuracy done --out f.png",
+    "presets:  | fedlora_htm5 | fedssa_htm5 --profile authors",
+    "methods:  | --json | fedlora | inco_prox --json",
+    "datasets:  | digits",
+    "models:  | htm5 | cnn1 --json",
+    "config:  | --json | training.lr | method.mu | --method fedlora",
 )
-REFUSED = (
-    "methods FedGH",
-    "datasets nope",
-    "config learning_rate",
-    "config --method FedGH",
-    "presets nope",
-    "run --method FedGH",
-    "run --method nope",
-    "run --preset nope",
-    "run --profile authors",
-    "run --clients x",
-    "run --clients 0",
-    "run --seed 0..2",
-    "run --model cnn1,cnn2",
-    "run --model X",
-    "run --set federation.group=X",
-    "run --dataset X",
-    "run --selection X",
-    "run --runner X",
-    "run --metric nope.py",
-    "run --watch nope",
-    "run --plugin nope.py",
-    "run --config nope.toml",
-    "run --set training.learning_rate=1",
-    "run --set method.mux=1",
-    "run --set method.lambda=1",
-    "run --set method.mu=-3",
-    "run --set runtime.inner=stacked",
-    "runn",
-    "tune t --over method=FedGH",
-    "tune t --nope",
-    "sweep t",
-    "sweep t --over method=FedGH,fedssa",
-    "sweep t --over training.learning_rate=1,2",
-    "sweep t --over seed=0..1 --preset nope",
-    "show nope",
-    "resume nope",
-    "fork nope --at-round 1 --session new",
-    "fork done --at-round 1 --session new --method FedGH",
-    "fork done --at-round 99 --session new",
-    "fork done --at-round 1 --session new --set nokey=1",
-    "resume done --set nokey=1",
-    "switch done --set nokey=1",
-    *("pause done", "stop done", "checkpoint done"),  # it is finished
-    "switch nope fedssa",
-    "switch done FedGH",
-    "partition nope",
-    "partition fedlora_htm5 --set data.alphaa=1",
-    "data fetch nope",
+PRINTED = ("--help", *(f"{command} --help" for command in COMMANDS), *SHOWN)
+REFUSED = by_command(
+    "methods: FedGH",
+    "datasets: nope",
+    "config: learning_rate | --method FedGH",
+    "presets: nope",
+    "run: --method FedGH | --method nope | --preset nope | --profile authors | --clients x | --clients "
+    "0 | --seed 0..2 | --model cnn1,cnn2 | --model X | --set federation.group=X | --dataset X | "
+    "--selection X | --runner X | --metric nope.py | --watch nope | --plugin nope.py | --config "
+    "nope.toml | --set training.learning_rate=1 | --set method.mux=1 | --set method.lambda=1 | --set "
+    "method.mu=-3 | --set runtime.inner=stacked",
+    "runn: ",
+    "tune: t --over method=FedGH | t --nope",
+    "sweep: t | t --over method=FedGH,fedssa | t --over training.learning_rate=1,2 | t --over seed=0..1 "
+    "--preset nope",
+    "show: nope",
+    "resume: nope | done --set nokey=1",
+    "fork: nope --at-round 1 --session new | done --at-round 1 --session new --method FedGH | done "
+    "--at-round 99 --session new | done --at-round 1 --session new --set nokey=1",
+    "switch: done --set nokey=1 | nope fedssa | done FedGH",
+    "pause: done",
+    "stop: done",
+    "checkpoint: done",
+    "partition: nope | fedlora_htm5 --set data.alphaa=1",
+    "data: fetch nope",
 )
 COMPLETED = (
     "sh",

@@ -14,35 +14,23 @@ from tests.face.conftest import ROUNDS, tiny
 from tests.sessions import make
 
 
-def test_records_are_the_ledger_a_row_a_round(done: Path) -> None:
-    frame, ledger = hs.open(done).records(), SessionReader(done).records()
+def test_records_clients_and_cka_are_the_ledger_with_a_row_for_each_round_client_and_pair(done: Path) -> None:
+    results, ledger = hs.open(done), SessionReader(done).records()
+    frame, clients, pairs = results.records(), results.clients(), results.cka()
     assert tuple(frame.columns)[: len(tidy.ROUND_COLUMNS)] == tuple(tidy.ROUND_COLUMNS)
     assert frame["accuracy"].tolist() == [record["accuracy"]["mean"] for record in ledger]
-    assert frame["bytes_up_total"].tolist() == [record["bytes"]["up_total"] for record in ledger]
-    assert frame["participants"].tolist() == [3] * ROUNDS
-    assert frame["metric_adapter_loss"].tolist() == [
-        record["method_metrics"]["adapter_loss"] for record in ledger
-    ]
+    lost = [record["method_metrics"]["adapter_loss"] for record in ledger]
+    assert frame["metric_adapter_loss"].tolist() == lost and frame["participants"].tolist() == [3] * ROUNDS
     assert str(frame["at"].dtype).endswith("UTC]")
-
-
-def test_clients_are_a_row_for_every_round_and_client(done: Path) -> None:
-    frame, ledger = hs.open(done).clients(), SessionReader(done).records()
-    assert len(frame) == ROUNDS * 4
-    assert frame["model"].tolist()[:4] == ["tiny_cnn", "tiny_mlp"] * 2
     for record in ledger:
-        rows = frame[frame["round"] == record["round"]]
+        rows = clients[clients["round"] == record["round"]]
+        assert rows["model"].tolist() == ["tiny_cnn", "tiny_mlp"] * 2
         assert rows["accuracy"].tolist() == record["accuracy"]["per_client"]
         assert rows[rows["took_part"]]["client"].tolist() == record["participants"]
         assert rows[~rows["took_part"]]["loss"].isna().all()
-
-
-def test_cka_is_a_row_for_every_pair_of_clients(done: Path) -> None:
-    frame = hs.open(done).cka()
-    matrix = SessionReader(done).records()[-1]["cka"]["matrix"]
-    assert set(frame["round"]) == {4}
-    assert (frame["client"] < frame["other"]).all()
-    for _, row in frame.iterrows():
+    matrix = ledger[-1]["cka"]["matrix"]
+    assert set(pairs["round"]) == {4} and (pairs["client"] < pairs["other"]).all()
+    for _, row in pairs.iterrows():
         assert row["cka"] == matrix[row["layer"]][row["client"]][row["other"]]
 
 
