@@ -1,11 +1,15 @@
 """The widgets in a living app, and the part of the rounds that a line chart shows."""
 
+import asyncio
+
 import numpy as np
 import pytest
+from textual.app import App
+from textual.geometry import Region
+from textual.message import Message
 from textual.widgets.option_list import Option
 
 from tests.app.driving import until
-from tests.app.widgets.stage import Refreshed, lines, living, on_stage
 from tui.app.charts.chart import Figure, Mark, Series
 from tui.app.charts.look import contrast
 from tui.app.dialogs.base import Options
@@ -13,6 +17,71 @@ from tui.app.panels.clients import COLUMNS, rows_of
 from tui.app.widgets import Column, Heatmap, LineChart, Row, Table
 
 wave = Series("wave", np.sin(np.arange(100) / 9) / 2 + 0.5)
+
+
+class Stage(App):
+    """Shows a widget, and keeps the messages it posts."""
+
+    def __init__(self, widget):
+        super().__init__()
+        self.widget, self.glyphs, self.posted = widget, "braille", []
+
+    def compose(self):
+        yield self.widget
+
+    def on_mount(self):
+        self.widget.focus()
+
+    def keep(self, message: Message):
+        self.posted.append(message)
+
+    on_table_cursor_moved = on_line_chart_pointed = keep
+
+
+def on_stage(widget, act):
+    """Run an app of `widget`, with `act` at the keys."""
+    app = Stage(widget)
+
+    async def run():
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            await act(pilot)
+
+    asyncio.run(run())
+    return app
+
+
+def living(make):
+    """A test as a script of a widget's life: of the widget, and of the app's pilot."""
+
+    def of(script):
+        def test():
+            widget = make()
+            on_stage(widget, lambda pilot: script(widget, pilot))
+
+        return test
+
+    return of
+
+
+def lines(widget):
+    """What the widget shows, line by line."""
+    return [strip.text for strip in widget.render_lines(Region(0, 0, *widget.size))]
+
+
+class Refreshed:
+    """The lines a widget asks to be sent again, noted from now on."""
+
+    def __init__(self, widget, monkeypatch):
+        self.lines = []
+        asked = widget.refresh
+
+        def note(*regions, **options):
+            everything = (Region(0, 0, *widget.size),)
+            self.lines += [line for region in regions or everything for line in region.line_range]
+            return asked(*regions, **options)
+
+        monkeypatch.setattr(widget, "refresh", note)
 
 
 def test_a_chart_fills_its_place_and_follows_a_new_size():

@@ -149,18 +149,17 @@ def class_map(view: View, mode: int, samples: Samples) -> ClassMap | str:
     return ClassMap(mode, round, names, now, before, against)
 
 
+_Ranked = tuple[int, float, ClassCounts, ClassCounts | None]
+"""A class, its change or its recall, its counts, and those before."""
+
+
 def most(found: ClassMap, width: int) -> str:
     """The classes with the largest changes, or with the highest and lowest recall, in at most `width` cells."""
-    every: list[
-        tuple[int, float, ClassCounts, ClassCounts | None]
-    ]  # a class, its value, its counts, those before
+    every: list[_Ranked] = [(each.label, each.change, each.now, each.before) for each in found.changes]
     if recalled := found.before is None:
-        counts = [(label, each) for label, each in enumerate(found.now.over_clients()) if each.samples]
-        every = sorted(
-            ((label, each.recall, each, None) for label, each in counts), key=lambda each: -each[1]
-        )
-    else:
-        every = [(each.label, each.change, each.now, each.before) for each in found.changes]
+        counts = enumerate(found.now.over_clients())
+        every = [(label, each.recall, each, None) for label, each in counts if each.samples]
+        every.sort(key=lambda each: -each[1])
     judged = [each for each in every if each[2].samples >= FEW]
     ranked = judged if len(judged) > 1 else every
     if not ranked:
