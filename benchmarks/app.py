@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from rich.console import Console
@@ -98,6 +98,7 @@ def growing(rounds: int, more: int, clients: int = CLIENTS, cka_every: int = 10)
 
 
 def staged(name: str, script: Callable[[Stage, Pilot[None]], Awaitable[Answered]]) -> Answered:
+    """The result of a script beside one panel."""
 
     async def run() -> Answered:
         app = Stage(name)
@@ -107,18 +108,21 @@ def staged(name: str, script: Callable[[Stage, Pilot[None]], Awaitable[Answered]
     return asyncio.run(run())
 
 
+async def shown(app: Stage, pilot: Pilot[None], view: View) -> float:
+    """Processor seconds until the panel shows a view."""
+    began = time.process_time()
+    app.panel.show(view)
+    await pilot.pause()
+    return time.process_time() - began
+
+
 def refresh(name: str, runs: list[SessionData], chart: int) -> float:
     """Milliseconds of processor time until a panel shows that a round has come; the median."""
+    pinned = frozenset({3, 50})
+    views = [View(run, chart=chart, pinned=pinned, compared=(run, runs[0])) for run in runs]
 
     async def measure(app: Stage, pilot: Pilot[None]) -> float:
-        took = []
-        for run in runs:
-            view = View(run, chart=chart, pinned=frozenset({3, 50}), compared=(run, runs[0]))
-            began = time.process_time()
-            app.panel.show(view)
-            await pilot.pause()
-            took.append(time.process_time() - began)
-        return statistics.median(took[2:]) * 1000
+        return statistics.median([await shown(app, pilot, view) for view in views][2:]) * 1000
 
     return staged(name, measure)
 
@@ -180,18 +184,6 @@ def read(folder: Path) -> tuple[SessionData, float]:
     return feed.run, time.process_time() - began
 
 
-def drawn(name: str, run: SessionData) -> float:
-    """Processor seconds until a panel shows a session for the first time."""
-
-    async def show(app: Stage, pilot: Pilot[None]) -> float:
-        began = time.process_time()
-        app.panel.show(View(run))
-        await pilot.pause()
-        return time.process_time() - began
-
-    return staged(name, show)
-
-
 class Answer(NamedTuple):
     """Seconds from a key to its screen: on the wall, of processors in the app, and on the wall without queueing."""
 
@@ -248,7 +240,10 @@ class Terminal:
             f"{key!r} was not answered: it changed nothing on the screen within {PATIENCE:.0f} s"
         )
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
         ended = self._app.poll() is not None
         self._app.terminate()
         self._app.wait()
@@ -259,9 +254,7 @@ class Terminal:
 
 def written(folder: Path, live: bool) -> float:
     """Bytes a second that the app writes to its terminal while it shows a session that rests, or grows."""
-    store = Store.create(folder, document()) if live else None
-    terminal = Terminal(folder)
-    try:
+    with Store.create(folder, document()) if live else nullcontext() as store, Terminal(folder) as terminal:
         done = settle(terminal, store)
         before = terminal.bytes
         if store is not None:
@@ -269,16 +262,11 @@ def written(folder: Path, live: bool) -> float:
         else:
             time.sleep(WATCHED)
         return (terminal.bytes - before) / WATCHED
-    finally:
-        terminal.close()
-        if store is not None:
-            store.close()
 
 
 def answers(folder: Path) -> list[tuple[str, str, Answer]]:
     """Panel, key and its answer for PRESSED keys."""
-    terminal = Terminal(folder)
-    try:
+    with Terminal(folder) as terminal:
         settle(terminal, None)
         for key in MARKED:
             terminal.send(key)
@@ -291,8 +279,6 @@ def answers(folder: Path) -> list[tuple[str, str, Answer]]:
                 time.sleep(1.0)
                 took += [(panel, key, terminal.press(key)) for key in others]
         return took[:PRESSED]
-    finally:
-        terminal.close()
 
 
 @contextmanager
@@ -403,9 +389,9 @@ def main() -> None:
             Path(folder) / "long", clients=CLIENTS, rounds=LONG, cka_every=100, checkpoint_every=100
         )
         run, reading = read(long)
-        shown = drawn("live", run)
+        drawn = staged("live", lambda app, pilot: shown(app, pilot, View(run)))
         console.print(
-            f"opening {LONG} rounds × {CLIENTS} clients: read in {reading:.2f} s, drawn in {shown:.2f} s"
+            f"opening {LONG} rounds × {CLIENTS} clients: read in {reading:.2f} s, drawn in {drawn:.2f} s"
         )
         console.print(f"to the terminal, idle: {written(long, live=False):.0f} B/s")
         console.print(

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from rich.table import Table
@@ -133,7 +132,18 @@ def read(path: Path, device: torch.device = CPU) -> dict[str, float]:
         raise ConfigError(f"{path} is no JSON: {invalid}. Give a file that --json wrote.") from invalid
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ConfigError(f"{path} is not of the format '{FORMAT}'; give a file that --json wrote.")
-    _refuse_another_machine(path, document.get("machine"), machine(device))
+    known = document.get("machine")
+    then, now = known if isinstance(known, dict) else {}, machine(device)
+    different = [
+        f"{fact} {then.get(fact, 'unknown')}, here {here}"
+        for fact, here in now.items()
+        if then.get(fact) != here
+    ]
+    if different:
+        raise ConfigError(
+            f"{path} was measured on another machine, or by another torch ({'; '.join(different)}), and so says "
+            "nothing about the code; measure both here."
+        )
     figures = document.get("figures")
     if not isinstance(figures, dict) or not all(map(_is_figure, figures.values())):
         raise ConfigError(f"{path} has figures that are no positive numbers; give a file that --json wrote.")
@@ -144,27 +154,13 @@ def _is_figure(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
 
 
-def _refuse_another_machine(path: Path, then: Any, now: Mapping[str, str | int]) -> None:
-    known = then if isinstance(then, dict) else {}
-    different = [
-        f"{fact} {known.get(fact, 'unknown')}, here {here}"
-        for fact, here in now.items()
-        if known.get(fact) != here
-    ]
-    if different:
-        raise ConfigError(
-            f"{path} was measured on another machine, or by another torch ({'; '.join(different)}), and so says "
-            "nothing about the code; measure both here."
-        )
-
-
 def changes(before: Figures, now: Figures) -> list[Change]:
     return [Change(name, before[name], figure) for name, figure in now.items() if name in before]
 
 
 def verdict(found: list[Change]) -> list[str]:
     """What got slower, a sentence each, the worst first; one sentence where nothing did or nothing compares."""
-    judged = [change for change in found if _kind(change.name) in JUDGED]
+    judged = [change for change in found if change.name.rpartition("/")[2] in JUDGED]
     if not judged:
         return ["The two runs have no figure in common by which speed is judged."]
     slower = sorted((each for each in judged if each.ratio < 1 / TOLERANCE), key=lambda each: each.ratio)
@@ -180,7 +176,3 @@ def _sentence(change: Change) -> str:
     if kind == "share":
         return f"Slower: {of} trains at {now:.2f} of the matrix rate, before at {then:.2f}."
     return f"Slower: {of} is {now:.2f} times as fast as the plain loop, before {then:.2f} times."
-
-
-def _kind(name: str) -> str:
-    return name.rpartition("/")[2]

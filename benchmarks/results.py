@@ -10,9 +10,10 @@ import io
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import htfl_sim as hs
 from benchmarks.figures import placed
@@ -172,14 +173,9 @@ def run(result: Result, jobs: int, sessions: Path) -> None:
 def text(result: Result, sessions: Path) -> str:
     """The commands, tables, and notes of one place, as Markdown."""
     names = list(result.studies)
+    columns = result.columns(GAINS)
     gains = hs.gains(
-        names,
-        result.by,
-        last=LAST,
-        test="t",
-        correct=True,
-        columns=result.columns(GAINS),
-        sessions_dir=sessions,
+        names, result.by, last=LAST, test="t", correct=True, columns=columns, sessions_dir=sessions
     )
     table = hs.compare(names, result.by, last=LAST, columns=result.columns(COLUMNS), sessions_dir=sessions)
     tuned = [tuning(name, sessions).to_markdown() for name in names]
@@ -192,12 +188,8 @@ def values(result: Result, sessions: Path) -> str:
     by = (*result.by, "seed")
     columns = [*by, *COLUMNS[1:]]
     table = hs.compare(list(result.studies), by, last=LAST, columns=columns, sessions_dir=sessions)
-    text = io.StringIO()
     kept = [*by, "diverged", "last", "10 % quantile", "worst", "traffic per round", "FLOPs per round"]
-    writer = csv.DictWriter(text, kept, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(dict(table.fields(row)) for row in table.rows)
-    return text.getvalue()
+    return _csv([dict(table.fields(row)) for row in table.rows], kept)
 
 
 def methods(tables: str, by: Sequence[str] = ("method",)) -> list[Row]:
@@ -228,11 +220,10 @@ def _rows(tables: str) -> Iterator[Row]:
             yield dict(zip(titles, cells, strict=True))
 
 
-def _csv(rows: Sequence[Row]) -> str:
-    """Rows as CSV, with the columns of all of them."""
-    text = io.StringIO()
-    titles = {title: None for row in rows for title in row}
-    writer = csv.DictWriter(text, list(titles), lineterminator="\n")
+def _csv(rows: Sequence[Mapping[str, Any]], titles: Sequence[str] = ()) -> str:
+    """Rows as CSV, with these columns, or those of all rows."""
+    text, every = io.StringIO(), {title: None for row in rows for title in row}
+    writer = csv.DictWriter(text, titles or list(every), extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
@@ -252,12 +243,15 @@ def publish(result: Result, tables: str) -> None:
     if result.name == IN_README:
         README.write_text(placed(README.read_text("utf-8"), result.name, short(rows)), "utf-8")
     VALUES.mkdir(exist_ok=True)
-    (VALUES / f"{result.name}-methods.csv").write_text(_csv(rows), "utf-8")
     searches = [row for row in _rows(tables) if "trials" in row]
-    (VALUES / f"{result.name}-searches.csv").write_text(_csv(searches), "utf-8")
     rest = [line.removeprefix("> ") for line in tables.splitlines() if not line.startswith(("|", "```"))]
     notes = "\n".join(line for line in dict.fromkeys(rest) if line)
-    (VALUES / f"{result.name}.txt").write_text(f"{notes}\n", "utf-8")
+    for end, text in (
+        ("-methods.csv", _csv(rows)),
+        ("-searches.csv", _csv(searches)),
+        (".txt", f"{notes}\n"),
+    ):
+        (VALUES / f"{result.name}{end}").write_text(text, "utf-8")
 
 
 def write(result: Result, sessions: Path) -> None:

@@ -121,24 +121,21 @@ def many_sessions() -> Sheet:
         _study(Path(folder))
         found = checkpoints.sessions(Path(folder))
         assert len(found) == SESSIONS
-        for what, act in _ways(Path(folder), found).items():
+        opened, where = checkpoints.SessionReader, ("--sessions-dir", folder)
+
+        def command(*words: str) -> Callable[[], object]:
+            return partial(subprocess.run, [COMMAND, *words], check=True, capture_output=True)
+
+        for what, act in {
+            "`htfl-sim sessions`": command("sessions", *where),
+            "`htfl-sim --help`, which opens none": command("--help"),
+            "open all, newest checkpoint of each": lambda: [opened(each).manifest() for each in found],
+            "open all, every record of each": lambda: [opened(each).records() for each in found],
+            "`htfl-sim show` of one": command("show", found[0].name, *where),
+        }.items():
             first, *again = [seconds(act) for _ in range(4)]
             table.add(what, f"{first:.2f} s", f"{statistics.median(again):.2f} s")
     return table
-
-
-def _ways(folder: Path, found: list[Path]) -> dict[str, Callable[[], object]]:
-    def command(*arguments: str) -> Callable[[], object]:
-        return partial(subprocess.run, [COMMAND, *arguments], check=True, capture_output=True)
-
-    opened, where = checkpoints.SessionReader, ("--sessions-dir", str(folder))
-    return {
-        "`htfl-sim sessions`": command("sessions", *where),
-        "`htfl-sim --help`, which opens none": command("--help"),
-        "open all, newest checkpoint of each": lambda: [opened(each).manifest() for each in found],
-        "open all, every record of each": lambda: [opened(each).records() for each in found],
-        "`htfl-sim show` of one": command("show", found[0].name, *where),
-    }
 
 
 def _study(folder: Path) -> None:
