@@ -154,13 +154,11 @@ def on_cpu(point: Point) -> Config:
 
 
 def _kind(point: Point) -> bytes:
-    return checkpoints.canonical(
-        {**point.config, "seed": None, "preset": None, "branch": point.branch and _without_seed(point.branch)}
-    )
-
-
-def _without_seed(branch: Raw) -> Raw:
-    return {**branch, "set": [each for each in branch["set"] if not each.startswith(("seed=", "seed."))]}
+    branch = point.branch
+    if branch is not None:
+        others = [each for each in branch["set"] if not each.startswith(("seed=", "seed."))]
+        branch = {**branch, "set": others}
+    return checkpoints.canonical({**point.config, "seed": None, "preset": None, "branch": branch})
 
 
 def foundation(config: Config) -> bytes:
@@ -188,17 +186,17 @@ def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
     """Of every point, in order; finished rounds cost nothing. Raises ConfigError or DataError."""
     statuses = [status_of(folder, point) for point in points]
     left = [max(status.rounds - status.round, 0) for status in statuses]
-    counted: dict[bytes, float] = {}
+    kinds, counted = [_counted_kind(point) for point in points], dict[bytes, float]()
     counter = RoundCounter(folder.parent, data_dir)
-    for point, rounds in zip(points, left, strict=True):
-        if rounds and (kind := _counted_kind(point)) not in counted:
+    for point, rounds, kind in zip(points, left, kinds, strict=True):
+        if rounds and kind not in counted:
             counted[kind] = counter.flops(point)
     rate = rate_of(folder, points, statuses, data_dir) if counted else 1.0
-    found = []
-    for point, rounds in zip(points, left, strict=True):
-        flops = rounds * counted[_counted_kind(point)] if rounds else 0.0
-        found.append(Cost(point.name, rounds, flops, flops / rate))
-    return found
+    flops = [rounds * counted[kind] if rounds else 0.0 for rounds, kind in zip(left, kinds, strict=True)]
+    return [
+        Cost(point.name, rounds, each, each / rate)
+        for point, rounds, each in zip(points, left, flops, strict=True)
+    ]
 
 
 def rate_of(folder: Path, points: Sequence[Point], statuses: Sequence[Status], data_dir: Path) -> float:
@@ -256,12 +254,8 @@ def _round(built: Built) -> tuple[Record, float]:
 
 def _counted_kind(point: Point) -> bytes:
     """The settings that determine the operations of a round."""
-    kept = {
-        key: value
-        for key, value in point.config.items()
-        if key not in ("seed", "rounds", "preset", "runtime")
-    }
-    return checkpoints.canonical(kept)
+    others = ("seed", "rounds", "preset", "runtime")
+    return checkpoints.canonical({key: each for key, each in point.config.items() if key not in others})
 
 
 class _CountingEngine(Engine):

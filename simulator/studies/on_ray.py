@@ -215,7 +215,13 @@ class OnRay(Executor):
         self.running, self._launch, self._jobs = {}, launch, jobs
         self._counted, self._room = -math.inf, 1
         self._shares: dict[tuple[int, float], int] = {}
-        address = _address(points)
+        addresses = dict.fromkeys(str(point.config["runtime"]["address"]) for point in points)
+        if len(addresses) > 1:
+            raise ConfigError(
+                f"the points name {len(addresses)} clusters ({', '.join(addresses)}), but a sweep uses one. Choose it "
+                "with `runtime.address=ADDRESS`."
+            )
+        address = next(iter(addresses), cluster.LOCAL)
         for point in points:
             if point.config["runtime"]["runner"] == "ray":
                 raise ConfigError(
@@ -311,16 +317,6 @@ class OnRay(Executor):
             )
             self._shares[threads, gpus] = next(fitting, 1)
         return self._shares[threads, gpus]
-
-
-def _address(points: Sequence[Point]) -> str:
-    addresses = dict.fromkeys(str(point.config["runtime"]["address"]) for point in points)
-    if len(addresses) > 1:
-        raise ConfigError(
-            f"the points name {len(addresses)} clusters ({', '.join(addresses)}), but a sweep uses one. Choose it "
-            "with `runtime.address=ADDRESS`."
-        )
-    return next(iter(addresses), cluster.LOCAL)
 
 
 class NodeInfo(NamedTuple):

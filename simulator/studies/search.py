@@ -125,11 +125,10 @@ class Request:
         """The ranges of a method by dotted key, its own and training's. Raises ConfigError for an unknown key."""
         own = {f"method.{key}": each for key, each in _config(method).space.items()}
         training = {f"training.{key}": each for key, each in TrainingConfig.space.items()}
-        optimizer = self.base.get("training", {}).get("optimizer", "sgd")
-        if optimizer != "sgd":
+        asked, given = self.base.get("training", {}), dict(map(range_of, self.ranges))
+        if asked.get("optimizer", "sgd") != "sgd":
             del training["training.momentum"]
-        given = dict(map(range_of, self.ranges))
-        if "training.steps" in given or self.base.get("training", {}).get("steps") is not None:
+        if "training.steps" in given or asked.get("steps") is not None:
             del training["training.epochs"]
         known = {**training, **own}
         every = {f"method.{key}" for name in self.methods for key in _config(name).model_fields}
@@ -138,20 +137,14 @@ class Request:
                 raise ConfigError(
                     f"Nothing is known to search for '{key}'.{nearest(key, known)} Give a range for it."
                 )
-        fields = _config(method).model_fields
-        mine = {
-            key: each
-            for key, each in given.items()
-            if not key.startswith("method.") or key.removeprefix("method.") in fields
-        }
+        has = {f"method.{key}" for key in _config(method).model_fields}
+        mine = {key: each for key, each in given.items() if not key.startswith("method.") or key in has}
         fixed = {f"method.{key}" for key in self.base.get("method", {})}
-        known = dict(sorted({**known, **mine}.items(), key=lambda each: each[0].startswith("method.")))
-        found = {key: each for key, each in known.items() if key not in fixed or key in mine}
         wanted = self.keys or ("method", "training")
         return {
             key: each
-            for key, each in found.items()
-            if key in wanted or key.partition(".")[0] in wanted or key in mine
+            for key, each in sorted({**known, **mine}.items(), key=lambda each: each[0].startswith("method."))
+            if key in mine or (key not in fixed and (key in wanted or key.partition(".")[0] in wanted))
         }
 
     def fixed(self, method: str) -> Raw:

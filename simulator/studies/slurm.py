@@ -80,6 +80,8 @@ def script(
     study = shlex.quote(str(folder))
     threads = max(int(point.config["runtime"]["threads_per_client"]) for point in points)
     workers = max(launch.workers_of(point) or WORKERS for point in points)
+    devices = {str(launch.device or point.config["runtime"]["device"]) for point in points}
+    logs = str(folder / LOGS).replace("%", "%%")  # which Slurm would replace
     if array is None:
         command, log = f"tune {study} --jobs {jobs}", "%j"
         about, again = "a tuning study, one job", "keeps it."
@@ -100,12 +102,12 @@ def script(
             *parts,
             f'#SBATCH --job-name="{folder.name}"',
             f"#SBATCH --cpus-per-task={workers * threads}",
-            *(["#SBATCH --gres=gpu:1"] if _on_gpu(points, launch, gpus) else []),
+            *(["#SBATCH --gres=gpu:1"] if "cuda" in devices or ("auto" in devices and gpus) else []),
             "##SBATCH --time=24:00:00",
             "##SBATCH --partition=",
             "##SBATCH --account=",
             "##SBATCH --mem=",
-            f'#SBATCH --output="{_escaped(folder / LOGS)}/{log}.log"',
+            f'#SBATCH --output="{logs}/{log}.log"',
             "#SBATCH --open-mode=append",
             "# Slurm sends SIGTERM two minutes before the time limit. A point then stops after its next client, with",
             "# a checkpoint. Allow more if clients take longer. Slurm queues it again if its node fails.",
@@ -131,13 +133,3 @@ def _command(command: str, launch: Launch, threads: int) -> Iterator[str]:
         yield "--allow-inexact"
     yield from map(shlex.quote, launch.files.options())
     yield "--no-progress"
-
-
-def _on_gpu(points: Sequence[Point], launch: Launch, gpus: bool) -> bool:
-    devices = {str(launch.device or point.config["runtime"]["device"]) for point in points}
-    return "cuda" in devices or ("auto" in devices and gpus)
-
-
-def _escaped(folder: Path) -> str:
-    """A path without characters that Slurm replaces."""
-    return str(folder).replace("%", "%%")

@@ -294,8 +294,8 @@ def test_the_table_has_the_interval_of_the_final_seeds_which_never_ends_above_10
     found = [each["interval"] for each in table.to_json()["methods"]]
     assert found[0] == pytest.approx((0.351586, 0.848414), abs=1e-6)
     assert found[3] == pytest.approx((0.9 - 1.270620, 0.9 + 1.270620), abs=1e-5)
-    assert replace(table, found=(row,)).remarks()[-1].startswith("[low, high] is the 95 % interval")
-    assert "interval" not in replace(table, found=(one,)).remarks()[-1]
+    assert replace(table, rows=(row,)).remarks()[-1].startswith("[low, high] is the 95 % interval")
+    assert "interval" not in replace(table, rows=(one,)).remarks()[-1]
 
 
 @pytest.mark.long
