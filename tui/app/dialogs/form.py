@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -102,14 +102,9 @@ class Form(Dialog[Result]):
             for field in self._fields.values():
                 label = Label(self.spelled(field.title), markup=False)
                 label.styles.width = width
-                entry = Input(
-                    field.value,
-                    placeholder=self.spelled(field.placeholder),
-                    id=f"field-{field.name}",
-                    type="integer" if field.whole else "text",
-                    valid_empty=True,
-                    compact=True,
-                )
+                about: Any = {"id": f"field-{field.name}", "type": "integer" if field.whole else "text"}
+                about["placeholder"] = self.spelled(field.placeholder)
+                entry = Input(field.value, valid_empty=True, compact=True, **about)
                 yield Horizontal(label, entry, classes="field")
         yield OptionList(id="known", compact=True)
         yield Static("", id="remark", markup=False)
@@ -212,9 +207,7 @@ class Form(Dialog[Result]):
         found += best((each for each in offered if each not in found), self._typed, " ".join)
         if not found and "=" not in self._typed:  # the value of a setting
             near = nearest_of(self._typed, [value for value, _ in offered])
-            found = sorted(
-                (each for each in offered if each[0] in near), key=lambda each: near.index(each[0])
-            )
+            found = [each for name in near for each in offered if each[0] == name]
         known.clear_options()
         width = min(max((cell_count(value) for value, _ in found), default=0), VALUE_CELLS)
         texts = [self.spelled(about) for _, about in found]

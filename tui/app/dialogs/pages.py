@@ -123,7 +123,10 @@ class Describe(Searched):
         self.query_one("#compared", Static).update(self.spelled(compared))
 
     def text(self, words: str, width: int) -> Content:
-        found = [each for each in self._described[self._place] if fits(_search(each), words)]
+        found = []
+        for each in self._described[self._place]:
+            if fits(f"{each.name} {_said(each.value)}{' differs' * each.differs}", words):
+                found.append(each)
         lines = [Content("\n").join(self._line(each).wrap(width)) for each in found]
         return Content("\n").join(lines or [Content("No setting fits these words.")])
 
@@ -134,13 +137,8 @@ class Describe(Searched):
         if not setting.differs:
             return Content(f"  {name} {value}")
         mark = "!" if glyphs_of(self) == "ascii" else "≠"
-        return Content.assemble(
-            (f"{mark} {name} ", "bold $text-warning"), (value, "bold"), f"  there: {other}"
-        )
-
-
-def _search(setting: Setting) -> str:
-    return f"{setting.name} {_said(setting.value)}" + " differs" * setting.differs
+        begins = f"{mark} {name} ", "bold $text-warning"
+        return Content.assemble(begins, (value, "bold"), f"  there: {other}")
 
 
 def _said(value: object) -> str:
@@ -248,23 +246,24 @@ class WhyDialog(Dialog[None]):
         self._page.tell(self._content)
 
     def _content(self, width: int) -> Content:
-        found, glyphs = self.found, glyphs_of(self)
-        if isinstance(found, str):
-            return Content("\n").join(paragraph(found, width, glyphs))
-        if isinstance(found, Confusion):
-            return Content("\n").join(matrix_lines(found, width, glyphs, look_of(self)))
-        return Content("\n").join(lines(found, width, glyphs))
+        match self.found, glyphs_of(self):
+            case str() as found, glyphs:
+                made = paragraph(found, width, glyphs)
+            case Confusion() as found, glyphs:
+                made = matrix_lines(found, width, glyphs, look_of(self))
+            case found, glyphs:
+                made = lines(found, width, glyphs)
+        return Content("\n").join(made)
 
     def _content_key(self) -> tuple[object, ...]:
-        view = self._view
+        view, run, paired = self._view, self._view.run, self._view.paired
         if self._matrix is not None:
-            client = view.selected
-            return (*self._matrix, view.confusions.found.get((client_of(view.run, client), self._kept or 0)))
-        paired = view.paired
-        return (
-            view.run.ledger, view.run.document, view.shown, view.selected, view.cka,
-            paired and (paired.other.ledger, paired.partner),
-        )  # fmt: skip
+            return (
+                *self._matrix,
+                view.confusions.found.get((client_of(run, view.selected), self._kept or 0)),
+            )
+        of_pair = paired and (paired.other.ledger, paired.partner)
+        return run.ledger, run.document, view.shown, view.selected, view.cka, of_pair
 
     def action_matrix(self) -> None:
         if self._matrix is not None:
@@ -331,13 +330,9 @@ def _class_line(row: ClassRow, width: int, glyphs: Glyphs) -> str:
     name = row.name if len(row.name) <= NAME else head(row.name, NAME)
     said = "no test samples" if share is None else f"{percent(share):>7} ({row.correct} of {row.samples})"
     line = f"{padded(spelled(name, glyphs), NAME)} {bar} {said:<22}"
-    extras = [f"answered {row.answered}"]
-    if row.before is not None and row.before != row.correct:
-        extras.append(f"before {row.before}")
-    if row.train is not None:
-        extras.append(f"train {row.train}")
-    for extra in extras:
-        if len(line) + len(extra) + 2 <= width:
+    before = f"before {row.before}" if row.before not in (None, row.correct) else ""
+    for extra in (f"answered {row.answered}", before, "" if row.train is None else f"train {row.train}"):
+        if extra and len(line) + len(extra) + 2 <= width:
             line += f"  {extra}"
     return line[:width].rstrip()
 
@@ -348,15 +343,8 @@ def found_in(view: View) -> Why | str:
         return view.run.error or NO_SESSION
     if not view.shown:
         return BEGINNING
-    paired = view.paired
-    return why(
-        view.run,
-        view.selected,
-        view.shown,
-        cka=view.cka,
-        baseline=None if paired is None else paired.other,
-        shared=0 if paired is None else paired.partner.shared,
-    )
+    baseline, shared = (pair.other, pair.partner.shared) if (pair := view.paired) else (None, 0)
+    return why(view.run, view.selected, view.shown, cka=view.cka, baseline=baseline, shared=shared)
 
 
 def _place(view: View) -> tuple[object, ...]:
@@ -383,14 +371,11 @@ def matrix_lines(found: Confusion, width: int, glyphs: Glyphs, look: Look) -> It
     yield from paragraph(findings.confusion_summary(found), width, glyphs)
     yield Content("")
     for line in findings.confusion_grid(found, width, "." if glyphs == "ascii" else "·"):
-        yield Content.assemble(
-            *(
-                (each.text, _cell_style(each, look))
-                if isinstance(each, findings.Cell)
-                else spelled(each, glyphs)
-                for each in line
-            )
-        )
+        parts = [
+            spelled(each, glyphs) if isinstance(each, str) else (each.text, _cell_style(each, look))
+            for each in line
+        ]
+        yield Content.assemble(*parts)
     for note in findings.confusion_notes(found):
         yield Content("")
         yield from paragraph(note, width, glyphs)
@@ -405,11 +390,9 @@ def matrix_in(view: View, client: int, round: int | None) -> Confusion | str:
             "Press [ or ] to move to one, or m for the page."
         )
     found = view.confusions.found.get((client_of(view.run, client), round))
-    return (
-        f"The confusion matrix of client {client}, round {round}, is being computed…"
-        if found is None
-        else found
-    )
+    if found is None:
+        return f"The confusion matrix of client {client}, round {round}, is being computed…"
+    return found
 
 
 def _cell_style(cell: findings.Cell, look: Look) -> str:
@@ -425,9 +408,7 @@ def _cell_style(cell: findings.Cell, look: Look) -> str:
 class EffectDialog(Dialog[None]):
     """A block for each switch and fork, the newest first: a table of the rounds around it, and what it cannot show."""
 
-    DEFAULT_CSS = """
-    EffectDialog VerticalScroll { scrollbar-gutter: stable; }
-    """
+    DEFAULT_CSS = "EffectDialog VerticalScroll { scrollbar-gutter: stable; }"
     hint = "↑↓ page up, page down scroll · esc close"
 
     def __init__(self, name: str, found: Sequence[Effect]) -> None:

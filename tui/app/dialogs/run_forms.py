@@ -169,10 +169,8 @@ class NewRunDialog(Form[NewRun]):
         self.complain(fault)
 
     def _datasets(self) -> Sequence[Known]:
-        return [
-            (name, "not downloaded" if catalog.is_missing(name, self._data) else "here")
-            for name in catalog.dataset_names()
-        ]
+        missing = {name: catalog.is_missing(name, self._data) for name in catalog.dataset_names()}
+        return [(name, "not downloaded" if missing[name] else "here") for name in missing]
 
 
 def _raw(values: Mapping[str, str]) -> Mapping[str, Any]:
@@ -330,10 +328,8 @@ class ShadowDialog(Form[ForkWish]):
             rounds, took = rounds_again(run, int(text))
             left = run.rounds - int(text)
             if rounds:
-                are = "is" if rounds == 1 else "are"
-                said.append(
-                    f"First, {counted(rounds, 'round')} {are} computed again, about {duration(took)}."
-                )
+                are = f"{counted(rounds, 'round')} {'is' if rounds == 1 else 'are'}"
+                said.append(f"First, {are} computed again, about {duration(took)}.")
             if (seconds := seconds_left(run.curves, left)) is not None:
                 runs = "runs in a process of its" if left == 1 else "run in a process of their"
                 said.append(f"Then {counted(left, 'round')} {runs} own, about {duration(seconds)}.")
@@ -374,13 +370,11 @@ class ResumeDialog(Form[ResumeWish]):
     def __init__(self, run: SessionData) -> None:
         self._run = run
         rounds = run.rounds + 10 if run.round >= run.rounds else run.rounds
-        super().__init__(
-            f"Resume {run.name} from round {run.round}",
-            [
-                Field("rounds", str(rounds), label="total rounds", whole=True),
-                Field("inexact", "no", known=lambda: INEXACT, label="numeric differences"),
-            ],
-        )
+        fields = [
+            Field("rounds", str(rounds), label="total rounds", whole=True),
+            Field("inexact", "no", known=lambda: INEXACT, label="numeric differences"),
+        ]
+        super().__init__(f"Resume {run.name} from round {run.round}", fields)
 
     def remark(self, values: dict[str, str]) -> str:
         done = self._run.round
@@ -415,10 +409,6 @@ class SwitchWish:
     settings: tuple[str, ...]
 
 
-def _default(parameter: Mapping[str, Any]) -> str:
-    return "" if parameter["default"] is None else str(parameter["default"])
-
-
 class SwitchDialog(Form[SwitchWish]):
     """Returns a valid SwitchWish. Methods that the models cannot run are gray, with the reason."""
 
@@ -451,13 +441,10 @@ class SwitchDialog(Form[SwitchWish]):
 
     @property
     def values(self) -> dict[str, str]:
-        methods = self.query_one("#methods", OptionList)
-        parameters = self.query("#parameters Input").results(Input)
-        return {
-            **super().values,
-            **{f"{PARAMETER}{entry.name}": entry.value.strip() for entry in parameters},
-            "method": str(methods.highlighted_option.id) if methods.highlighted_option else self._present,
-        }
+        chosen = self.query_one("#methods", OptionList).highlighted_option
+        entries = self.query("#parameters Input").results(Input)
+        parameters = {f"{PARAMETER}{entry.name}": entry.value.strip() for entry in entries}
+        return {**super().values, **parameters, "method": str(chosen.id) if chosen else self._present}
 
     def accept(self, values: dict[str, str]) -> SwitchWish:
         from htfl_sim.configuring import check_switch
@@ -481,19 +468,15 @@ class SwitchDialog(Form[SwitchWish]):
         self.query_one("#needs", Static).update(self.spelled(f"needs {choice.needs}"))
         rows = self.query_one("#parameters", VerticalScroll)
         await rows.remove_children()
-        await rows.mount_all(
-            Horizontal(
-                Label(parameter["key"].ljust(16), markup=False),
-                Input(
-                    self._value(choice.name, PARAMETER + parameter["key"]),
-                    placeholder=self.spelled(f"{_default(parameter)}  {parameter['description']}".strip()),
-                    name=parameter["key"],
-                    compact=True,
-                ),
-                classes="field",
+        lines = []
+        for parameter in choice.parameters:
+            key, usual = parameter["key"], "" if parameter["default"] is None else str(parameter["default"])
+            about = self.spelled(f"{usual}  {parameter['description']}".strip())
+            entry = Input(
+                self._value(choice.name, PARAMETER + key), placeholder=about, name=key, compact=True
             )
-            for parameter in choice.parameters
-        )
+            lines.append(Horizontal(Label(key.ljust(16), markup=False), entry, classes="field"))
+        await rows.mount_all(lines)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         if event.option_list.id == "methods":
