@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from simulator.base.record import check_record
 from simulator.base.sections import MANY
-from simulator.metrics.evaluation import part_metrics
 from simulator.results.analysis.classes import ClassCounts, class_counts, class_table, recalls
 from simulator.results.analysis.clients import (
     ClientResult,
@@ -25,7 +24,6 @@ from simulator.results.analysis.clients import (
     results,
 )
 from simulator.results.analysis.ledger import Curves, Ledger
-from simulator.runners.evaluation import Answers
 from tests import sessions
 from tests.analysis import runs
 from tests.analysis.runs import record
@@ -181,53 +179,6 @@ def test_recalls_have_a_row_for_each_round() -> None:
         recalls(RECORDS, 0, 3), [[np.nan] * 3, [0.75, np.nan, 0.5], [1, np.nan, 4 / 6], [1, np.nan, 4 / 6]]
     )
     np.testing.assert_equal(recalls(RECORDS, 3, 3)[1:, 0], [0.75, np.nan, np.nan])
-
-
-@st.composite
-def answers(draw: st.DrawFn) -> Answers:
-    """What a client of four classes answered: any label for any sample."""
-    pairs = draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12))
-    labels, chosen = ([pair[side] for pair in pairs] for side in (0, 1))
-    hits = tuple(sum(pair == (label, label) for pair in pairs) for label in range(4))
-    return Answers(hits, tuple(map(chosen.count, range(4))), tuple(map(labels.count, range(4))), 0.0)
-
-
-ROUNDS = st.lists(
-    st.tuples(st.dictionaries(st.integers(0, 3), answers()), st.sets(st.integers(0, 3)), st.booleans()),
-    min_size=1,
-    max_size=5,
-)
-"""For each round: who is evaluated, who is absent, and whether the record has news alone."""
-
-
-@pytest.mark.long
-@given(ROUNDS)
-def test_sums_over_classes_are_the_accuracies_of_the_record(rounds: Any) -> None:
-    """Each client has the same samples throughout, as the weights of a record's means require."""
-    records, full, before = list[Any](), list[Any](), None
-    for number, (now, absent, news) in enumerate(rounds, 1):
-        told = {
-            client: {"test": each} for client, each in now.items() if client not in absent and each.samples
-        }
-        sizes = {"test": [1, 1, 1, 1]}
-        both = [part_metrics(told, sizes, before, short, absent, by_class=True) for short in (news, False)]
-        before = both[1]
-        records.append(record(number, 0.5, evaluation=both[0]))
-        full.append(both[1]["test"])
-        table = class_table(records, 4, 4)
-        assert table is not None
-        for client, accuracy in enumerate(full[-1]["accuracy"]["per_client"]):
-            found = class_counts(records, client)
-            if accuracy is None:
-                assert found is None
-                assert not table.samples[client].any()
-                continue
-            assert found is not None
-            samples = sum(each.samples for each in found.values())
-            assert sum(each.correct for each in found.values()) / samples == accuracy
-            assert sum(each.answered for each in found.values()) == samples
-            assert table.correct[client].sum() / table.samples[client].sum() == accuracy
-            np.testing.assert_equal(recalls(records, client, 4)[-1], table.recall[client])
 
 
 def test_a_record_that_does_not_count_classes_or_counts_those_of_others_is_rejected() -> None:

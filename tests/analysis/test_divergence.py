@@ -75,10 +75,8 @@ def test_a_record_from_before_the_count_has_no_diverged_client() -> None:
     older = dict(record(1, 0.5))
     older.pop("diverged", None)
     assert not Divergence.of(totals_of([older]))  # type: ignore[list-item]
-
-
-def test_a_session_without_an_update_has_not_diverged() -> None:
-    assert not Divergence.of(of("x", [record(1, 0.5, participants=[], diverged=[])]).totals).untrained
+    idle = of("x", [record(1, 0.5, participants=[], diverged=[])])
+    assert not Divergence.of(idle.totals).untrained
 
 
 def test_the_table_marks_an_accuracy_and_names_the_count() -> None:
@@ -123,6 +121,7 @@ def test_why_begins_with_the_divergence_of_every_client() -> None:
     text = why(LOST, 0).findings[0].text
     assert text.startswith("b0 has no score: every client diverged in every round, and kept its first model.")
     assert "no score" not in why(PARTLY, 0).findings[0].text
+    assert "FedGH has no score" in caveats([SOUND, LOST], ["method"])[0]  # of a figure
 
 
 def test_no_mean_hides_a_session_that_learned_nothing() -> None:
@@ -151,10 +150,6 @@ def test_groups_of_which_the_same_is_true_share_a_note() -> None:
     assert divergences([("a", [lost, sound])])[0].startswith(
         "a has no score: every client diverged in every round of 1 of 2 sessions"
     )
-
-
-def test_the_notes_of_a_figure_name_the_count() -> None:
-    assert "FedGH has no score" in caveats([SOUND, LOST], ["method"])[0]
 
 
 def test_a_cell_of_a_pivot_is_marked() -> None:

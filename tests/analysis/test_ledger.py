@@ -1,12 +1,9 @@
 """Rounds as arrays: those of decoded records, and of text that is read no further than a table asks."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints import Damaged, SessionReader, canonical
@@ -24,7 +21,6 @@ from simulator.results.analysis.ledger import (
 from simulator.results.analysis.overview import read_overview, read_overviews
 from simulator.results.analysis.tidy import cka_rows
 from tests import federations, sessions
-from tests.analysis.runs import record
 
 
 def test_rows_are_rounds_and_columns_are_clients() -> None:
@@ -104,20 +100,6 @@ SHARE = st.none() | st.floats(0, 1)
 def same(one: Totals, other: Totals) -> bool:
     assert one.diverged == other.diverged
     return all(np.array_equal(one[each.column], other[each.column], equal_nan=True) for each in NUMBERS)
-
-
-@pytest.mark.long
-@given(st.lists(SHARE, min_size=1, max_size=5), SHARE, SHARE, SHARE, st.text(max_size=9), st.booleans())
-def test_scalars_of_a_line_are_those_of_the_decoded_record(
-    clients: Any, mean: float | None, weighted: float | None, on_eval: float | None, name: str, cka: bool
-) -> None:
-    made = record(1, mean, on_eval, clients=clients)
-    made["accuracy"]["weighted"] = weighted
-    made["method_metrics"] = {name: 0.5, "total": 3, "seconds": 4, '"timing":{"seconds":7,': 8}
-    made["bytes"]["by_tensor"] = {f"up/{name}": 12, 'up/"up_total":9': 7}
-    made["cka"] = sessions.cka(3, 1) if cka else None
-    line = canonical(made)
-    assert same(totals_of([line]), totals_of([json.loads(line)]))
 
 
 def test_the_scalars_of_a_run_are_those_of_its_records() -> None:
