@@ -26,22 +26,18 @@ def record(
     made = sessions.record(round, len(each))
     known = [value for value in each if value is not None]
     made["accuracy"] |= {
-        "mean": mean,
-        "weighted": mean if weighted is None else weighted,
-        "best_mean": mean,
-        "min": min(known, default=None),
-        "max": max(known, default=None),
-        "std": float(np.std(known)) if known else None,
-        "per_client": each,
-    }
+        "mean": mean, "weighted": mean if weighted is None else weighted, "best_mean": mean,
+        "min": min(known, default=None), "max": max(known, default=None),
+        "std": float(np.std(known)) if known else None, "per_client": each,
+    }  # fmt: skip
     made["bytes"] |= {"up": UP, "down": DOWN, "up_total": UP * round, "down_total": DOWN * round}
     made["flops"] = {"clients": FLOPS, "server": 0, "total": FLOPS}
     made["timing"] = {"seconds": SECONDS, "train": 1, "evaluate": 1, "checkpoint": 0, "at": ""}
     if on_eval is not None:
-        parts = {
-            "accuracy": {"mean": on_eval, "weighted": on_eval, "per_client": [on_eval]},
-            "f1": {"mean": 0.1, "weighted": 0.1, "per_client": [0.1]},
-        }
+        of_accuracy, of_f1 = (
+            {"mean": mean, "weighted": mean, "per_client": [mean]} for mean in (on_eval, 0.1)
+        )
+        parts = {"accuracy": of_accuracy, "f1": of_f1}
         made["evaluation"] = {"test": parts, "eval": parts}
     return made | changes
 
@@ -102,21 +98,12 @@ def of(
 ) -> SessionData:
     """A session with these records."""
     own = ({"name": method} if isinstance(method, str) else method) | settings.pop("method_settings", {})
+    clients = len(records[0]["accuracy"]["per_client"]) if records else 1
     config = {
-        "seed": seed,
-        "rounds": len(records),
-        "method": own,
-        "data": {"dataset": "digits"},
-        "federation": {
-            "group": "htm5",
-            "clients": len(records[0]["accuracy"]["per_client"]) if records else 1,
-        },
-    }
-    document = {"data_fingerprint": f"{seed}"}
+        "seed": seed, "rounds": len(records), "method": own, "data": {"dataset": "digits"},
+        "federation": {"group": "htm5", "clients": clients},
+    }  # fmt: skip
+    document, ledger = {"data_fingerprint": f"{seed}"}, Ledger.of(list(records))
     return SessionData(
-        Path(name),
-        document=document,
-        config=config | settings,
-        ledger=Ledger.of(list(records)),
-        state="finished",
+        Path(name), document=document, config=config | settings, ledger=ledger, state="finished"
     )

@@ -165,14 +165,6 @@ def test_a_ledger_as_text_is_cut_as_one_that_was_read() -> None:
         assert each.totals["accuracy"].tolist() == [0.2, 0.5, 0.6]
 
 
-def test_time_and_energy_to_a_target_are_those_of_the_first_round_that_reaches_it() -> None:
-    """0.6 is reached in round 3 by one seed and in round 2 by the other: 30 s and 20 s, 9 J and 6 J."""
-    found = row(table(BOTH, "method", target=0.6), "fedlora")
-    simulated, joules = found.costs["simulated"], found.costs["joules"]
-    assert simulated is not None and joules is not None
-    assert (simulated.mean, joules.mean) == (approx(25), approx(7.5))
-
-
 def test_a_length_of_time_is_exact_to_four_digits() -> None:
     texts = {0.25: "0.25 s", 59: "59 s", 90: "1.5 min", 7200: "2 h", 129600: "1.5 d", 123.456: "2.058 min"}
     assert {seconds: span(seconds) for seconds in texts} == texts

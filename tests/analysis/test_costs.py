@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from simulator.base.errors import ConfigError
 from simulator.results.analysis import feed
@@ -21,11 +19,9 @@ from simulator.results.analysis.costs import (
     busy_share,
     by_tensor,
     comparable_costs,
-    costs,
     elsewhere,
     machine_use,
     method_metrics,
-    nearest,
     reached,
     rounds_again,
     rounds_left,
@@ -49,14 +45,6 @@ def test_a_target_costs_what_all_rounds_up_to_the_first_at_it_cost() -> None:
     assert ledger(None, 0.3, None, 0.5).curves.evaluated.tolist() == [2, 4]
 
 
-def test_costs_are_what_was_spent_since_round_1() -> None:
-    curves = ledger(0.1, 0.2, 0.3).curves
-    assert costs(curves, "rounds").tolist() == [1, 2, 3]
-    assert costs(curves, "bytes").tolist() == [150, 300, 450]
-    assert costs(curves, "FLOPs").tolist() == [7, 14, 21]
-    assert costs(curves, "seconds").tolist() == [2, 4, 6]
-
-
 def test_a_place_is_on_another_axis_where_the_nearest_round_is() -> None:
     for place, cost, there in (
         (("rounds", 2.0), "bytes", 300.0),
@@ -69,12 +57,6 @@ def test_a_place_is_on_another_axis_where_the_nearest_round_is() -> None:
     ):
         assert elsewhere(ledger(0.1, 0.2, 0.3).curves, place, cost) == there  # type: ignore[arg-type]
     assert math.isnan(elsewhere(NOTHING.curves, ("bytes", 5.0), "rounds"))
-
-
-@given(st.lists(st.integers(0, 50), min_size=1, max_size=8).map(sorted), st.floats(-10, 60))
-def test_the_nearest_has_none_nearer(places: list[int], at: float) -> None:
-    found = nearest(np.array(places, float), at)
-    assert abs(places[found] - at) == min(abs(place - at) for place in places)
 
 
 def counted(name: str, costs: str = "actual", schedule: str = "synchronous") -> SessionData:
@@ -205,16 +187,6 @@ def test_where_no_round_is_under_way_or_nobody_says_the_clients_are_nowhere(
         {"progress": {"round": 2}},  # an earlier version's
     ):
         assert at_work(replace(run_resources, **changes)) == ()  # type: ignore[arg-type]
-
-
-def test_tensors_are_counted_up_to_the_last_of_the_rounds() -> None:
-    # Ten clients in rounds 1 to 3, nine in round 4.
-    once = sessions.ADAPTER
-    records = [sessions.record(round, 10) for round in range(1, 5)]
-    assert by_tensor(records) == [
-        TensorTraffic("adapter", "down", 9 * once, 0.5, 39 * once),
-        TensorTraffic("adapter", "up", 9 * once, 0.5, 39 * once),
-    ]
 
 
 def test_a_tensor_that_no_longer_travels_keeps_its_total_and_one_that_never_did_is_left_out() -> None:

@@ -78,13 +78,10 @@ def run(
             made["time"] = time(clock[number - 1] - 1, clock[number - 1])
         records.append(made)
     about = {"id": f"id-{parent[0]}", "name": parent[0], "round": parent[1]} if parent else None
-    return SessionData(
-        Path(name),
-        document={"id": f"id-{name}", "parent": about},  # type: ignore[typeddict-item]
-        history=tuple(history) or (entry(1, "fedlora"),),  # type: ignore[arg-type]
-        events=tuple(events),  # type: ignore[arg-type]
-        ledger=Ledger.of(records),
-    )
+    document: Any = {"id": f"id-{name}", "parent": about}
+    before: Any = tuple(history) or (entry(1, "fedlora"),)
+    told: Any = tuple(events)
+    return SessionData(Path(name), document=document, history=before, events=told, ledger=Ledger.of(records))
 
 
 SWITCHED = (entry(1, "fedlora"), entry(4, "fedssa", "fedlora"))

@@ -32,19 +32,14 @@ def session(
     name: str, method: str, seed: int, *rounds: list[float | None], **settings: object
 ) -> SessionData:
     """A session with these accuracies of three clients in each round; client 0 has the fewest samples, 1 the most."""
-    known = [[each for each in clients if each is not None] for clients in rounds]
-    records = [
-        record(number, math.fsum(values) / len(values), clients=clients)
-        for number, (clients, values) in enumerate(zip(rounds, known, strict=True), 1)
-    ]
-    made_run = of(
-        name, records, seed, method, federation={"group": ["cnn1", "cnn2"], "clients": 3}, **settings
-    )
+    records = []
+    for number, clients in enumerate(rounds, 1):
+        known = [each for each in clients if each is not None]
+        records.append(record(number, math.fsum(known) / len(known), clients=clients))
+    groups = {"group": ["cnn1", "cnn2"], "clients": 3}
+    session = of(name, records, seed, method, federation=groups, **settings)
     samples = {"classes": ["a", "b"], "train": [[4, 6], [30, 0], [10, 10]], "test": [10, 10, 10]}
-    document = made_run.document | {"samples": samples}
-    return SessionData(
-        made_run.folder, document=document, config=made_run.config, ledger=made_run.ledger, state="finished"
-    )
+    return replace(session, document=session.document | {"samples": samples})
 
 
 STUDY = [
@@ -78,16 +73,6 @@ def test_a_study_has_its_row_of_gains() -> None:
     both = [replace(each, studies=("t",)) for each in STUDY]
     [row] = gains(both, "study").rows
     assert row.sessions == ("gh-0", "gh-1")
-
-
-def test_the_mean_over_the_last_rounds() -> None:
-    runs = [
-        session("a", "standalone", 0, [0.1, 0.1, 0.1], [0.2, 0.2, 0.2], [0.4, 0.4, 0.4]),
-        session("b", "fedgh", 0, [0.9, 0.9, 0.9], [0.3, 0.2, 0.1], [0.5, 0.4, 0.3]),
-    ]
-    [row] = gains(runs, "method", last=2).rows
-    assert row.gain.mean == approx(0, abs=1e-12) and row.gain.interval is None  # +0.1, 0, −0.1
-    assert (row.benefit.mean, row.harm.mean) == (approx(1 / 3), approx(1 / 3))
 
 
 def test_means_that_differ_by_rounding_alone_are_no_gain() -> None:
@@ -217,12 +202,6 @@ def test_sessions_that_are_left_out_for_one_reason_are_one_note() -> None:
         "w-0 and w-1 are left out: no session of standalone has its clients. "
         "The closest differs in models.features: 64 (fedgh), not set (standalone)."
     ) in notes
-
-
-def test_a_pair_with_other_training_settings_says_so() -> None:
-    others = [session(f"gh-{seed}", "fedgh", seed, [0.6, 0.6, 0.6], training={"lr": 0.5}) for seed in (0, 1)]
-    notes = gains([*others, *(each for each in STUDY if each.method == "standalone")]).notes
-    assert "Rows differ in training.lr: 0.01 (standalone), 0.5 (fedgh)." in notes
 
 
 def test_rounds_that_only_one_has_do_not_count() -> None:

@@ -11,7 +11,6 @@ from simulator.results.analysis.measures import (
     averaged,
     client_on_part,
     measured,
-    part_means,
     part_measures,
 )
 from tests.analysis.runs import chosen, of, record, run
@@ -91,12 +90,6 @@ RECORDS = [
 def test_loss_and_f1_come_first_and_then_own_metrics_by_name() -> None:
     assert part_measures(RECORDS) == ("loss", "f1", "accord", "zeal")
     assert part_measures(RECORDS[:1]) == ()
-
-
-def test_a_mean_is_missing_in_rounds_that_have_none() -> None:
-    np.testing.assert_equal(part_means(RECORDS, "test", "loss"), [np.nan, 1.5, np.nan, 0.5])
-    np.testing.assert_equal(part_means(RECORDS, "test", "zeal"), [np.nan, np.nan, 4.0, 5.0])
-    np.testing.assert_equal(part_means(RECORDS, "eval", "loss"), [np.nan] * 4)
 
 
 def test_a_client_keeps_its_value_until_it_is_measured_again_or_absent() -> None:

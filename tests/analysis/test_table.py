@@ -175,6 +175,10 @@ OF_OTHER_IMAGES = replace(run("b", [0.5], method="fedgh"), document={"data_finge
 IMAGES = "Sessions of one seed and the same data settings have different images or another partition."
 CLOCKS = "Rows differ in clock: none (fedlora), simulated"
 SEVERAL_SEEDS = "fedlora: several sessions of seed 0; nothing is paired."
+SIZES = [
+    run(method, [0.5], method=method, training={"batch_size": size})
+    for method, size in {"fedlora": 64, "fedgh": 32, "standalone": 64}.items()
+]
 NOTES: list[tuple[list[SessionData], Any, tuple[str, ...]]] = [
     ([PLAIN, SVHN], "method", ("Rows differ in dataset: digits (fedlora), svhn (fedgh).",)),
     ([PLAIN, SVHN], ("method", "dataset"), ()),
@@ -194,6 +198,8 @@ NOTES: list[tuple[list[SessionData], Any, tuple[str, ...]]] = [
     ([replace(run("a", [0.5], rounds=3), state="stopped")], "method", ("Not finished: a (1 of 3 rounds).",)),
     ([run("a", [0.5], rounds=3)], "method", ()),  # its goal ended it
     ([SWITCHED], "method", ("Not of one method: a (fedlora → fedssa).",)),
+    (SIZES, "method", ("Rows differ in training.batch_size: 32 (fedgh), 64 (others).",)),
+    (SIZES, ("method", "training.batch_size"), ()),
     ([PLAIN, run("again", [0.5])], "method", (SEVERAL_SEEDS,)),
 ]  # fmt: skip
 
@@ -205,21 +211,6 @@ def test_what_rows_differ_in_and_what_they_are_means_over_is_said() -> None:
         if (found := table(runs, by).notes) != expected
     ] == []  # fmt: skip
     assert table([PLAIN, run("b", [0.5], system=CLOCK)]).by == ("clock",)
-
-
-def test_training_settings_that_differ_between_rows_are_the_first_note() -> None:
-    sizes = {"fedlora": 64, "fedgh": 32, "standalone": 64}
-    runs = [
-        run(f"{method}-{seed}", [0.5], seed, method, training={"batch_size": size}, rounds=9)
-        for method, size in sizes.items()
-        for seed in (0, 1)
-    ]
-    result = table(runs, "method")
-    assert result.notes[0] == "Rows differ in training.batch_size: 32 (fedgh), 64 (others)."
-    assert result.remarks()[0] == result.notes[0]
-    assert result.to_latex().splitlines()[-1].startswith(r"\par{\footnotesize")
-    assert result.notes[0].replace("_", r"\_") in result.to_latex()
-    assert not [note for note in table(runs, ("method", "training.batch_size")).notes if "differ" in note]
 
 
 def test_sessions_with_a_timeline_are_grouped_by_its_events_in_words() -> None:
@@ -293,16 +284,12 @@ def test_seeds_that_go_on_from_one_checkpoint_say_what_they_share() -> None:
         for method in ("fedlora", "fedgh")
         for seed in (0, 1, 2)
     ]
-    assert (
-        "Within fedlora and fedgh, sessions share the data, the first weights, and rounds 1 to 2 of base. "
-        "So the true spread is larger than ± says."
-    ) in table(runs, "method").notes
+    share = "share the data, the first weights, and rounds 1 to 2 of base."
+    note = f"Within fedlora and fedgh, sessions {share} So the true spread is larger than ± says."
+    assert note in table(runs, "method").notes
     mixed = [*runs[:2], run("alone", [0.5], 7)]
     assert any(
-        note.startswith(
-            "Within fedlora, 2 of 3 sessions share the data, the first weights, and rounds 1 to 2"
-        )
-        for note in table(mixed, "method").notes
+        note.startswith(f"Within fedlora, 2 of 3 sessions {share}") for note in table(mixed, "method").notes
     )
 
 

@@ -80,18 +80,6 @@ def test_large_costs_are_drawn_in_large_units() -> None:
         assert scaled(x, most) == axis  # type: ignore[arg-type]
 
 
-def test_seeds_of_different_length_are_drawn_as_far_as_all_go_and_gaps_are_left_out() -> None:
-    figure = accuracy.over([run("a", [0.1, None, 0.5, 0.7], 0), run("b", [0.3, 0.4, 0.9], 1)], by="method")
-    assert plot(figure).lines[0].get_xdata().tolist() == [1, 3]
-
-
-def test_every_line_differs_in_colour_and_in_dashes_or_mark() -> None:
-    runs = [run(str(each), [0.1, 0.2]) for each in range(8)]
-    drawn = plot(accuracy.over(runs, by="session")).lines
-    assert len({line.get_color() for line in drawn}) == 8
-    assert len({(str(line.get_linestyle()), line.get_marker()) for line in drawn}) == 8
-
-
 def test_more_than_four_lines_have_their_legend_above_the_plot() -> None:
     figure = accuracy.over([run(str(each), [0.1]) for each in range(5)], by="session")
     assert plot(figure).get_legend() is None
