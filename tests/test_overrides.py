@@ -80,9 +80,8 @@ def test_a_session_from_before_there_was_a_precision_goes_on_in_float32(tmp_path
     settings = session.manifest().history[-1]["settings"]
     settings["training"].pop("precision")
     rewritten = mock.Mock(document=session.document, rounds=lambda: [1])
-    rewritten.manifest.return_value = mock.Mock(
-        history=[session.manifest().history[-1] | {"settings": settings}]
-    )
+    now = session.manifest().history[-1] | {"settings": settings}
+    rewritten.manifest.return_value = mock.Mock(history=[now])
     assert other_bits(rewritten, config, on_cuda=False) == []
     assert other_bits(rewritten, config, on_cuda=True) == [
         "precision float32, convolutions in tf32 → float32"
@@ -102,9 +101,8 @@ def test_a_session_in_a_missing_precision_can_be_forked(
     assert checkpoint.cka(session, tmp_path)["round"] == 1
     with pytest.raises(ConfigError, match="'tf32' needs a CUDA device"):
         fork(session, tmp_path / "same", tmp_path, 1)
-    forked = fork(
-        session, tmp_path / "other", tmp_path, 1, assignments=["training.precision=float32", "rounds=3"]
-    )
+    otherwise = ["training.precision=float32", "rounds=3"]
+    forked = fork(session, tmp_path / "other", tmp_path, 1, assignments=otherwise)
     assert forked.changes == ("training.precision tf32 → float32",)
     assert go_on(tmp_path / "other").round == 3
 

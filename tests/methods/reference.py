@@ -138,10 +138,8 @@ class Rounds:
     def of(cls, name: str, rounds: int, lr: float, **sections: Any) -> "Rounds":
         """Rounds in which three clients take part, of tiny CNNs unless said, each for two epochs in batches of 16."""
         everybody = {"clients": 3, "participation": 1.0, "group": "tiny_cnn"} | sections.pop("federation", {})
-        return cls(
-            federations.config(name, federation=everybody, training={"epochs": 2, "lr": lr}, **sections),
-            rounds,
-        )
+        training = {"epochs": 2, "lr": lr}
+        return cls(federations.config(name, federation=everybody, training=training, **sections), rounds)
 
     def of_clients(self, name: str) -> list[Weights]:
         """A part of each client's first state, to be trained."""

@@ -108,10 +108,10 @@ def test_a_method_without_what_it_adds_is_fedavg_bit_for_bit() -> None:
         ("ditto", {}, {}),
         ("heteroavg", {}, alike),
     ):
-        both = (
+        both = [
             federations.config(name, method=options, **sections),
             federations.config("fedavg", **sections),
-        )
+        ]
         end = [federations.run(federations.built(config).engine, 2).server for config in both]
         assert federations.bits(end[0]) == federations.bits(end[1])
 
@@ -353,9 +353,7 @@ def test_in_its_first_round_a_client_contrasts_equal_networks_and_in_older_sessi
 # FedNova
 
 
-def fednova_with(
-    samples: list[int], momentum: float = 0.0, optimizer: str = "sgd", **options: str
-) -> FedNova:
+def fednova_of(samples: list[int], momentum: float = 0.0, optimizer: str = "sgd", **options: str) -> FedNova:
     """Clients of these numbers of samples, in batches of two."""
     training = TrainingConfig(batch_size=2, momentum=momentum, optimizer=optimizer)  # type: ignore[arg-type]
     found: FedNova = sharing.method("fednova", ["tiny_mlp"] * len(samples), samples, training, **options)
@@ -368,7 +366,7 @@ def test_the_server_takes_the_mean_direction_times_the_mean_number_of_steps() ->
     (FedAvg would be at 8/4 + 3·4/4 = 5 too: with d equal they agree.) From 10 to 4 and to 4: d = 3, 1, so
     Σ p d = ¾ + ¾ = 1½ and w = 10 − 5·1½ = 2½, while FedAvg stays at 4. Running statistics take the mean.
     """
-    fednova = fednova_with([4, 12])
+    fednova = fednova_of([4, 12])
     start = sharing.filled(fednova.init_server(), 10.0)
     for first, second, expected, statistics in ((8.0, 4.0, 5.0, 5.0), (4.0, 4.0, 2.5, 4.0)):
         merged, _ = fednova.aggregate(1, start, trained_to(fednova, start, first, second))
@@ -382,10 +380,10 @@ def test_tau_eff_counts_steps_or_norms() -> None:
     """ρ = ½: of three gradients the last acts once, the one before 1 + ½, the first 1 + ½ + ¼: a = 4¼. p = ¼, ¾, τ = 1,
     3: Σ p τ = 2½; a = 1, 4¼, Σ p a = ¼ + 3 3/16 = 3 7/16. Without momentum, the same, and for Adam.
     """
-    assert fednova_with([6], 0.5).norm(3) == pytest.approx(4.25)
-    assert fednova_with([6], optimizer="adam").norm(3) == 3
+    assert fednova_of([6], 0.5).norm(3) == pytest.approx(4.25)
+    assert fednova_of([6], optimizer="adam").norm(3) == 3
     for momentum, choice, expected in ((0.5, "steps", 2.5), (0.5, "norms", 3.4375), (0.0, "norms", 2.5)):
-        fednova = fednova_with([2, 6], momentum, tau_eff=choice)
+        fednova = fednova_of([2, 6], momentum, tau_eff=choice)
         uplinks = [sharing.sent(fednova, k, steps=[tau]) for k, tau in enumerate((1, 3))]
         assert fednova.tau_eff(uplinks) == pytest.approx(expected)
 

@@ -382,9 +382,7 @@ def test_every_client_draws_its_own_proxy_of_the_smallest_architecture_unless_an
     htm5 = federations.federation(["cnn1", "cnn5", "cnn2"], num_classes=10, shape=shape)
     assert (method(htm5).proxy, method(htm5, proxy="cnn1").proxy) == ("cnn5", "cnn1")
     fedkwaz = method()
-    one, other = (
-        fedkwaz.init_client(client)["proxy/head.weight"] for client in fedkwaz.federation.clients[:2]
-    )
+    one, other = (fedkwaz.init_client(k)["proxy/head.weight"] for k in fedkwaz.federation.clients[:2])
     assert not torch.equal(one, other)
 
 

@@ -220,7 +220,7 @@ def test_the_server_trains_on_stale_means_by_their_weight() -> None:
             fedtgp, server, [sharing.sent(fedtgp, 0, weight, means=means, labels=[0, 1])]
         ).server
         moved.append(
-            max(float((after[key] - each).abs().max()) for key, each in server.items() if key != "trained")
+            max(float((after[k] - each).abs().max()) for k, each in server.items() if k != "trained")
         )
     assert moved[0] > 1e-4 and moved[1] < 1e-7
 
@@ -357,14 +357,7 @@ def test_a_client_is_guided_by_the_mean_over_the_others_or_over_all() -> None:
     assert guides(every, server) == [{0: 3.0, 1: 4.0}, {1: 4.0, 2: 8.0}, {1: 4.0}, {0: 3.0}]
     later = fd.aggregate(2, server, [outputs(fd, 1, 10.0, 0.0), outputs(fd, 2, 20.0)]).server
     assert guides(fd, later) == [{0: 5.0, 1: 15.0}, {1: 20.0}, {1: 10.0}, {0: 1.0}]
-    assert later["sent/counts"].tolist() == [
-        1,
-        0,
-        1,
-        1,
-        1,
-        1,
-    ]  # client 0's classes 0 and 1, client 1's 1 and 2, …
+    assert later["sent/counts"].tolist() == [1, 0, 1, 1, 1, 1]  # client 0's classes 0 and 1, 1's 1 and 2, …
 
 
 def test_a_stale_uplink_moves_the_clients_own_rows_and_no_others() -> None:

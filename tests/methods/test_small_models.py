@@ -96,10 +96,7 @@ def test_the_small_model_is_the_smallest_architecture_unless_another_is_named(na
         headless = {"head.weight", "head.bias"} if name.startswith("pfed") else set()
         assert built.keys() - found.keys() == headless
         assert federations.bits(found) == federations.bits({key: built[key] for key in found})
-    for architecture, why in (
-        ("tiny", "unknown model 'tiny'"),
-        ("cnn5", r"'cnn5' needs images of at least 16×16"),
-    ):
+    for architecture, why in (("tiny", "unknown model 'tiny'"), ("cnn5", "'cnn5' needs images of .* 16×16")):
         with pytest.raises(ConfigError, match=why):
             both(name, *models, **{option: architecture}).check()
 
@@ -258,9 +255,7 @@ def test_narrower_or_wider_features_of_the_small_model_are_pooled_to_the_clients
     x = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     for own, small in ((WIDE, HALF), (HALF, WIDE)):
         moe = both("pfedmoe", own, small=small)
-        model, general = (
-            moe.federation.build(name, moe.federation.stream(name)).eval() for name in (own, small)
-        )
+        model, general = (moe.federation.build(n, moe.federation.stream(n)).eval() for n in (own, small))
         only_small = gate(ImageSpec(1, 8, 8), torch.zeros(2, 2), torch.zeros(2, 64))
         only_small.shares.bias.data = torch.tensor([100.0, 0.0])
         g = general.features(x)

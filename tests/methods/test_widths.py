@@ -248,9 +248,7 @@ def rolled(weight: Tensor, name: str, by: int) -> Tensor:
 
 
 def halved(weight: Tensor, name: str) -> tuple[slice, ...]:
-    return tuple(
-        slice(weight.shape[dimension] // 2 if unit else None) for dimension, unit in enumerate(UNITS[name])
-    )
+    return tuple(slice(weight.shape[k] // 2 if unit else None) for k, unit in enumerate(UNITS[name]))
 
 
 def test_three_whole_rounds_equal_the_reference() -> None:
@@ -525,10 +523,7 @@ def test_ranks_and_layers_that_cannot_be_are_refused() -> None:
     """Ranks by memory need devices with as many sizes."""
     for refused, why in (
         (lambda: method(order="memory"), r"and they have none\. Set system\.devices, or"),
-        (
-            lambda: of_memory([4e9, 8e9, 8e9], [1, 2, 3]),
-            "has 3 ranks, .* devices have only 2 sizes of memory",
-        ),
+        (lambda: of_memory([4e9, 8e9, 8e9], [1, 2, 3]), "has 3 ranks, .* have only 2 sizes of memory"),
         (lambda: of_memory([4e9, 4e9], [1, 2]), "has 2 ranks, .* devices have only 1 size of memory"),
         (lambda: method(ranks=[]), "ranks"),
         (lambda: method(ranks=[0]), "ranks"),

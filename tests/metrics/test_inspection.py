@@ -185,9 +185,7 @@ def test_a_row_is_a_true_class_and_a_column_an_answer() -> None:
 
 def test_sums_of_rows_columns_and_the_diagonal_are_the_counts_by_class() -> None:
     """Plain values give the same matrix back."""
-    found = Confusion(
-        0, 1, ("a", "b", "c", "d"), ((1, 1, 0, 0), (0, 1, 0, 0), (2, 0, 0, 0), (0, 0, 0, 0)), True
-    )
+    found = Confusion(0, 1, tuple("abcd"), ((1, 1, 0, 0), (0, 1, 0, 0), (2, 0, 0, 0), (0, 0, 0, 0)), True)
     assert found.by_class() == {
         0: ClassCounts(samples=2, correct=1, answered=3),
         1: ClassCounts(samples=1, correct=1, answered=2),
@@ -294,9 +292,7 @@ def test_a_long_signal_is_averaged_and_its_channels_keep_their_names() -> None:
 def test_a_large_image_is_a_small_one_of_brightness() -> None:
     pixels = np.zeros((1, 32, 64, 3), np.uint8)
     pixels[:, :, 32:] = 255
-    images = ImageSet(
-        pixels, (0.5,) * 3, (1.0,) * 3, labels=np.zeros(1, np.int64), classes=("only",), test_from=1
-    )
+    images = ImageSet(pixels, (0.5,) * 3, (1.0,) * 3, labels=np.zeros(1, int), classes=("only",), test_from=1)
     [found] = samples_of_data(divided(images, [0]), [0])
     assert found.classes[0].values == ((0.0,) * 8 + (1.0,) * 8,) * 8
 

@@ -15,7 +15,7 @@ from tests.analysis import runs
 
 def watchers(name: str, tested: Sequence[int] | None = None, **options: Any) -> Watchers:
     return Watchers(
-        WatchConfig(watchers=(name,), **{f"{name}_{key}": options[key] for key in options}), tested
+        WatchConfig(watchers=(name,), **{f"{name}_{key}": value for key, value in options.items()}), tested
     )
 
 
@@ -144,9 +144,7 @@ def test_small_gains_add_up_to_a_new_best() -> None:
 
 
 def test_a_plateau_counts_from_the_round_in_which_the_method_began() -> None:
-    records = [
-        record | {"method": "fedgh"} if record["round"] > 2 else record for record in of_means(*[0.5] * 6)
-    ]
+    records = [each | {"method": "fedgh"} if each["round"] > 2 else each for each in of_means(*[0.5] * 6)]
     assert list(told(watchers("plateau", rounds=3), records)) == [6]
 
 
@@ -269,10 +267,7 @@ def test_what_goes_on_is_told_again_to_whoever_asks_only_now() -> None:
 def test_settings_without_effect_are_refused() -> None:
     for settings, fault in [
         ({"watchers": ["plateau"], "pause": ["falling"]}, "pause names 'falling', which does not watch"),
-        (
-            {"watchers": ["plateau"], "pause": ["plateau"], "stop": ["plateau"]},
-            "'plateau' is in watch.pause and",
-        ),
+        ({"watchers": ["plateau"], "pause": ["plateau"], "stop": ["plateau"]}, "'plateau' is in .*pause and"),
         ({"plateau_rounds": 3}, "plateau_rounds is for watcher 'plateau', which is off"),
         ({"watchers": ["nothing"]}, "should be 'falling'"),
     ]:

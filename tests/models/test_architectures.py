@@ -301,11 +301,9 @@ def test_the_shortest_signal_works_and_one_step_less_is_refused(name: str, short
 
 def test_resnet_4_repeats_its_features_up_to_512() -> None:
     """One stage gives 64 channels: each is seen eight times by the head."""
-    represented = (
-        models.build("resnet4", ImageShape(1, 8, 8), 10, stream()).eval().represent(drawn(2, 1, 8, 8))
-    )
-    channels = represented["stage1"].mean((2, 3))
-    torch.testing.assert_close(represented["features"], channels.repeat_interleave(8, dim=1))
+    seen = models.build("resnet4", ImageShape(1, 8, 8), 10, stream()).eval().represent(drawn(2, 1, 8, 8))
+    channels = seen["stage1"].mean((2, 3))
+    torch.testing.assert_close(seen["features"], channels.repeat_interleave(8, dim=1))
 
 
 # Groups

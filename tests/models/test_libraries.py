@@ -227,10 +227,7 @@ def stream(seed: int) -> torch.Generator:
 def published(folder: Path, name: str, shape: ImageShape = LARGE) -> dict[str, Tensor]:
     """A network of 1000 classes written to `folder` as a library publishes it."""
     network = models.build(name, shape, 1000, stream(0))
-    tensors = {
-        key.removeprefix(network.published): tensor.contiguous()
-        for key, tensor in network.state_dict().items()
-    }
+    tensors = {key.removeprefix(network.published): w.contiguous() for key, w in network.state_dict().items()}
     save_file(tensors, folder / f"{name}.safetensors")
     return tensors
 
@@ -249,9 +246,7 @@ def test_large_images_take_the_published_stem_summed_over_colours_for_grey_ones(
     colour = models.build("tiny_resnet6", LARGE, 5, stream(1), weights=str(tmp_path))
     grey = models.build("tiny_resnet6", ImageShape(1, 96, 96), 5, stream(1), weights=str(tmp_path))
     assert torch.equal(colour.get_parameter("conv1.weight"), theirs["conv1.weight"])
-    torch.testing.assert_close(
-        grey.get_parameter("conv1.weight").detach(), theirs["conv1.weight"].sum(1, keepdim=True)
-    )
+    torch.testing.assert_close(grey.state_dict()["conv1.weight"], theirs["conv1.weight"].sum(1, keepdim=True))
 
 
 def test_weights_under_our_own_names_are_taken_too(tmp_path: Path) -> None:
@@ -297,18 +292,14 @@ def test_every_client_of_a_federation_starts_from_the_weights_with_a_head_of_its
 
 def test_missing_weights_are_refused_before_round_1_with_the_names_looked_for(tmp_path: Path) -> None:
     settings = config(federation={"group": ["tiny_resnet6"], "pretrained": str(tmp_path)})
-    with pytest.raises(
-        DataError, match=r"no weights of model 'tiny_resnet6'; expected one of tiny_resnet6\.safe"
-    ):
+    with pytest.raises(DataError, match=r"no weights of model .* expected one of tiny_resnet6\.safe"):
         built(settings, generated())
     nowhere = config(federation={"group": ["tiny_resnet6"], "pretrained": str(tmp_path / "nowhere")})
     with pytest.raises(DataError, match="no pretrained weights at"):
         built(nowhere, generated())
 
 
-@pytest.mark.parametrize(
-    ("name", "why"), [("tiny_vit1", "holds no 'cls_token'"), ("tiny_wide", "it is another")]
-)
+@pytest.mark.parametrize("name, why", [("tiny_vit1", "holds no 'cls_token'"), ("tiny_wide", "it is another")])
 def test_another_models_weights_are_refused(tmp_path: Path, name: str, why: str) -> None:
     theirs = published(tmp_path, "tiny_resnet6")
     file = tmp_path / "other.safetensors"

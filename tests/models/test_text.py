@@ -58,9 +58,7 @@ def test_a_cell_computes_what_torchs_own_computes(
     words = drawn(3, 7, 5).requires_grad_()
     told, expected = ours(words), torchs(words)[0]
     torch.testing.assert_close(told, expected)
-    torch.testing.assert_close(
-        *(torch.autograd.grad(each.square().sum(), words) for each in (told, expected))
-    )
+    torch.testing.assert_close(*(torch.autograd.grad(y.square().sum(), words) for y in (told, expected)))
 
 
 def test_lengths_end_at_the_last_token_that_is_no_padding() -> None:
@@ -130,9 +128,7 @@ def _has_a_forward_mode_derivative(name: str, spec: InputSpec) -> None:
         return told
 
     step = 1e-6
-    ahead, behind = (
-        scores({key: weight + sign * step for key, weight in weights.items()}) for sign in (1, -1)
-    )
+    ahead, behind = (scores({key: w + sign * step for key, w in weights.items()}) for sign in (1, -1))
     found = derivative_along(scores, weights, direction)
     torch.testing.assert_close(found, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-6)
 

@@ -149,9 +149,7 @@ BAD: list[Any] = [
     pytest.param(NAMED, "Plain", "no 'features' with a linear layer 'head' after it; .* as @fc2", id="no head"),
     pytest.param(NAMED, "Plain@fc3", "no linear layer 'fc3'", id="no such layer"),
     pytest.param(NAMED, "Plain@fc1", "fc1' has 6 outputs for 4 classes", id="another width"),
-    pytest.param(
-        SPLIT.replace("self, in_channels", "self, depth, in_channels"), "Split", "needs 'depth'", id="argument"
-    ),
+    pytest.param(SPLIT.replace("in_channels", "depth, in_channels", 1), "Split", "needs 'depth'", id="argument"),
     pytest.param(
         SPLIT.replace("self.head(self.features(x))", "self.head(self.features(x)).softmax(1)"),
         "Split",

@@ -159,9 +159,7 @@ def test_kept_moments_make_two_rounds_of_one_step_one_round_of_two() -> None:
     afresh = after(
         "scripted", 2, Phase("model", plain, batches=[batch], optimizer="adam", lr=0.01), **everybody
     )
-    of_both = [
-        {k: v for k, v in state.clients[0].items() if k.startswith("model/")} for state in (apart, afresh)
-    ]
+    of_both = [{k: v for k, v in s.clients[0].items() if k.startswith("model/")} for s in (apart, afresh)]
     assert federations.bits(of_both[0]) != federations.bits(of_both[1])
 
 
@@ -251,9 +249,7 @@ def test_the_weighted_loss_is_a_mean_over_classes_and_the_recorded_one_over_samp
     assert float(loss) == pytest.approx((math.log(2) + math.log(4)) / 2)
     assert float(terms[CROSS_ENTROPY]) == pytest.approx((3 * math.log(2) + math.log(4)) / 4)
     assert float(loss) == pytest.approx(float(torch.nn.functional.cross_entropy(scores, y, weights)))
-    assert float(own_cross_entropy(scores, y)) == pytest.approx(
-        float(terms[CROSS_ENTROPY])
-    )  # outside of a loss
+    assert float(own_cross_entropy(scores, y)) == pytest.approx(float(terms[CROSS_ENTROPY]))  # outside
 
 
 # The optimizers of a phase: bit for bit those of torch's classes, without what those load and look at.

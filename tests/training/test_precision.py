@@ -90,9 +90,7 @@ def test_bf16_changes_the_bits_of_what_is_trained_and_no_dtype() -> None:
     rounded, plain = (after_a_round("fedavg", precision=each) for each in ("bf16", "float32"))
     assert federations.state_bits(rounded) != federations.state_bits(plain)
     for one, other in zip([rounded.server, *rounded.clients], [plain.server, *plain.clients], strict=True):
-        assert {name: each.dtype for name, each in one.items()} == {
-            name: each.dtype for name, each in other.items()
-        }
+        assert {k: each.dtype for k, each in one.items()} == {k: each.dtype for k, each in other.items()}
         for name, tensor in one.items():
             torch.testing.assert_close(tensor, other[name], rtol=0.1, atol=0.05)
 
