@@ -26,11 +26,7 @@ __all__ = [
 
 
 def fault_of_others(error: BaseException) -> str | None:
-    """The sentence for an unforeseen error that is not htfl-sim's own. None for one that is.
-
-    It is the author's if the traceback has a line of a user's file, the other program's if that defines the error, and
-    the user's if it is about a path.
-    """
+    """The sentence for an unforeseen error of a user's file, of another program, or about a path. None for our own."""
     if line := line_in(error):
         return f"{line[0]}, line {line[1]}: {said(error)}. Correct this file. --debug shows the traceback."
     if isinstance(error, OSError) and (sentence := about_path(error)):

@@ -251,11 +251,7 @@ def resume(
 def begin(
     config: Config, path: Place, *, data_dir: Place | None = None, tags: Sequence[str] = (), **how: Any
 ) -> Session:
-    """Make a new session and open it, without running a round. Close it, or use it as a context manager.
-
-    tags: words to find the session by. how: `workers` and `allow_inexact` of `Session.create`. Raises ConfigError and
-    DataError before anything is written.
-    """
+    """Make a new session with these tags, open, before its first round. how: of `Session.create`. Raises HtflError."""
     marked = list(map(checked_tag, tags))
     folder = place_of(path)
     session = Session.create(checked_config(config), folder, folders.data_folder(data_dir), **how)
@@ -265,11 +261,7 @@ def begin(
 
 
 def reopen(path: Place, *, data_dir: Place | None = None, **how: Any) -> Session:
-    """Open a session at its last checkpoint, without running a round. Close it, or use it as a context manager.
-
-    how: the arguments of `Session.resume`: `workers`, `device`, `settings`, `allow_inexact`, and `steal`. Raises
-    SessionError, SessionUnreadable, and ConfigError.
-    """
+    """Open a session at its last checkpoint, without running a round. how: of `Session.resume`. Raises HtflError."""
     return Session.resume(place_of(path), folders.data_folder(data_dir), **how)
 
 
@@ -301,10 +293,7 @@ def rehearse(config: Config, data_dir: Place | None = None) -> Report | None:
 
 
 def timing(config: Config, data_dir: Place | None = None) -> Iterator[dict[str, Any]]:
-    """The rounds of a run on its computed clock, without training: `run --timing-only`. Writes nothing.
-
-    One client of each architecture is measured and stands for the others. Raises ConfigError and DataError.
-    """
+    """The rounds of a run on its computed clock, without training: `run --timing-only`. Raises HtflError."""
     built = build(checked_config(config), folders.data_folder(data_dir))
     try:
         yield from drawn(config, built)
@@ -345,18 +334,12 @@ def fork(
 
 
 def branch(parent: Place, path: Place, at: int, *, data_dir: Place | None = None, **how: Any) -> Fork:
-    """Like `fork`, and report what was done: the rounds run again, the changes, and what the new method takes over.
-
-    how: the arguments of `simulator.sessions.forking.fork`; its `assignments` are 'key=value'.
-    """
+    """Like `fork`, and report the rounds run again, the changes, and what is taken over. how: of `forking.fork`."""
     return make_fork(place_of(parent), place_of(path), folders.data_folder(data_dir), at, **how)
 
 
 def _agreed(folder: Path, config: Config) -> int | None:
-    """The rounds to which the session in the folder is to be extended; None if it is to continue as it is.
-
-    Raises ConfigError with the differences if it was made with other settings.
-    """
+    """The rounds to which the folder's session is to be extended, if any. Raises ConfigError for other settings."""
     session = CheckedReader(folder)
     made = flattened(completed(session.document["config"]))
     wanted = flattened(config.begun().to_json())

@@ -287,10 +287,7 @@ def state(folder: Path) -> str:
 
 
 def inside(folder: Path) -> list[Path]:
-    """The sessions in a study, in order, then those of identical runs that its points use; for a session, itself.
-
-    Raises DiskError.
-    """
+    """The sessions in a study, then those of identical runs that its points use; or the session. Raises DiskError."""
     from simulator.studies.folder import sessions_in
 
     return sessions_in(folder) if checkpoints.is_group(folder) else [folder]
@@ -519,9 +516,7 @@ def check_renamable(session: Place, name: str, *, sessions_dir: Place | None = N
 
 
 def check_idle(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> None:
-    """Raise Locked if a process runs the session, or a study or one of its sessions. Changes check again, under the
-    lock.
-    """
+    """Raise Locked if a process runs the session, or a study or one of its sessions. Changes check again."""
     place, sessions = _all_of(session, sessions_dir)
     for folder in dict.fromkeys((place, *sessions)):
         reader: checkpoints.GroupReader | checkpoints.SessionReader | None = None
@@ -546,10 +541,7 @@ def representations(
     data_dir: Place | None = None,
     sessions_dir: Place | None = None,
 ) -> "Embedding":
-    """Every client's representations of the same number of test images after a kept round (None: the newest).
-
-    Raises SessionUnreadable, ConfigError, and DataError.
-    """
+    """Every client's representations of equally many test images after a kept round (None: the newest)."""
     from simulator.results.inspection.checkpoint import representations
 
     folder, data = folder_of(session, sessions_dir), folders.data_folder(data_dir)

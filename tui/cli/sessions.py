@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -221,10 +222,7 @@ def tag(
       htfl-sim tag mu07
       htfl-sim compare tag:paper
     """
-
-    def mark(each: Path, watch: Any) -> Any:
-        return hs.sessions.tag(each, add, remove, watch=watch)
-
+    mark = partial(hs.sessions.tag, add=add, remove=remove)
     _mark("tags", session, sessions_dir, as_json, mark)
 
 
@@ -245,20 +243,16 @@ def note(
       htfl-sim note mu07
       htfl-sim note mu07 ""
     """
-
-    def mark(each: Path, watch: Any) -> Any:
-        return hs.sessions.note(each, text, watch=watch)
-
-    _mark("note", session, sessions_dir, as_json, mark)
+    _mark("note", session, sessions_dir, as_json, partial(hs.sessions.note, text=text))
 
 
 def _mark(
-    kind: str, session: str, sessions_dir: Path | None, as_json: bool, mark: Callable[[Path, Any], Any]
+    kind: str, session: str, sessions_dir: Path | None, as_json: bool, mark: Callable[..., Any]
 ) -> None:
     """Print what `mark` returns for a session, or for each one of a study."""
     place, chosen = hs.sessions.own_folders(session, sessions_dir)
     with output.Ticker() as watch:
-        marks = {each: mark(each, watch) for each in chosen}
+        marks = {each: mark(each, watch=watch) for each in chosen}
     if as_json:
         told = [{"session": hs.folders.name_of(each), kind: found} for each, found in marks.items()]
         output.emit(told[0] if place in marks else told)
