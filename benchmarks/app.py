@@ -128,9 +128,7 @@ def refresh(name: str, runs: list[SessionData], chart: int) -> float:
 
 
 def listed(folder: Path) -> tuple[float, float, float]:
-    """Milliseconds of processor time of a list of sessions: to read unchanged ones again; until the list shows that a
-    session has changed; and to find the partners of the first one, which happens once in the background.
-    """
+    """Milliseconds of a list of sessions: to read unchanged ones, to show a change, to find the first's partners."""
     library = Library(lambda found: None)
     found = library.read(folder)
     library.sketch()

@@ -52,10 +52,7 @@ Numbers = NDArray[np.int64]
 
 
 def write_plays(file: Path, folder: Path) -> None:
-    """Write an .npz of texts: 40 words in a row that roles of one play say, of the data set `shakespeare` in a folder.
-
-    The class is the play. Words that are not among the 2,000 most frequent ones are token 1. Token 0 is unused.
-    """
+    """Write an .npz of 40 words each of `shakespeare`; the class is the play. Rare words are token 1, 0 is unused."""
     samples = datasets.get("shakespeare").load(folder)
     assert isinstance(samples, ArraySet)
     assert samples.user is not None
@@ -83,10 +80,7 @@ def numbered(texts: Sequence[Sequence[str]], length: int, vocabulary: int) -> tu
 
 
 def write_waves(file: Path, samples: int = 3_000) -> None:
-    """Write an .npz of generated signals [n, 9, 128]: a sine in each channel, with noise.
-
-    A class has its own frequency and amplitude in each channel. Phases are drawn for each sample.
-    """
+    """Write an .npz of signals [n, 9, 128]: by class a sine in each channel, by sample its phases, and noise."""
     draws = np.random.default_rng(29)
     labels = np.arange(samples) % ACTIVITIES
     frequencies = draws.integers(2, 9, (ACTIVITIES, CHANNELS))[labels]
@@ -264,10 +258,7 @@ def course(printed: str) -> Course:
 
 
 def difference(here: Sequence[float], there: Sequence[float], intervals: int) -> tuple[float, float]:
-    """Accuracy here minus there, paired by seed: the mean, and half of the width of Student's confidence interval.
-
-    `intervals` of a trajectory all hold at once with the confidence (Bonferroni).
-    """
+    """Here minus there by seed: mean, and half of Student's interval; all `intervals` hold at once (Bonferroni)."""
     from scipy.special import stdtrit
 
     each = [ours - others for ours, others in zip(here, there, strict=True)]

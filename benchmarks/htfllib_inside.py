@@ -114,10 +114,7 @@ def keep_features() -> None:
 
 
 def supply_htm5() -> None:
-    """Replace what HtFLlib builds: HtM5 in client order, each with features as wide as asked and a linear head.
-
-    Only FedMRL's server names a width of its own, that of its small model.
-    """
+    """Replace what HtFLlib builds by HtM5 in client order, and FedMRL's small model by the smallest of it."""
     import torch
 
     from simulator import models

@@ -49,10 +49,7 @@ def config(
     device: str = "cpu",
     **more: object,
 ) -> Config:
-    """A run on Fashion-MNIST, IID in equal shares, one local epoch; `more` is laid over it.
-
-    Each of so many `clients` trains on so many `images`; the group's numbers where not said.
-    """
+    """A run on Fashion-MNIST, IID in equal shares of `images`, with `more` over it; by default the group's numbers."""
     usual = (ON_CUDA if device == "cuda" else GROUPS)[group]
     clients, images = clients or usual[0], max(images or usual[1], batch_size)
     setting: dict[str, Any] = {
@@ -325,9 +322,7 @@ def beside(config: Config, rounds: int) -> dict[str, float]:
 
 
 def by_workers(config: Config, rounds: int) -> dict[tuple[int, int], float]:
-    """Seconds of the training of a round by (workers, threads of each), in turn: medians. The first pair is the
-    default.
-    """
+    """Seconds of the training of a round by (workers, threads of each), in turn: medians; the default comes first."""
     cores = os.cpu_count() or 1
     runs = {pair: Ours(_with(config, *pair)) for pair in ((cores, 1), (cores + 1, 1), (1, cores), (1, 1))}
     turns = [{pair: each.round()[0] for pair, each in runs.items()} for _ in range(rounds + 1)][1:]

@@ -235,9 +235,7 @@ def _mean(cell: str) -> float:
 
 
 def publish(result: Result, tables: str) -> None:
-    """Write what a place's tables say: the first rows on the page, and on the README if it shows them. Beside the
-    page, all methods, the searches, and the commands with the notes.
-    """
+    """Write a place's first rows on the pages; beside them all methods, the searches, the commands, and the notes."""
     rows = methods(tables, result.by)
     PAGE.write_text(placed(PAGE.read_text("utf-8"), result.name, short(rows, result.by)), "utf-8")
     if result.name == IN_README:

@@ -66,9 +66,7 @@ class Job:
 
 
 class Jobs(Mapping[int, Job]):
-    """Clients' jobs, each made on demand, on any thread, so memory holds only those of running clients. Keys make
-    none.
-    """
+    """Clients' jobs, each made on demand, on any thread, so that memory holds only those of running clients."""
 
     def __init__(self, clients: Sequence[int], make: Callable[[int], Job]) -> None:
         self._clients = dict.fromkeys(clients)
@@ -196,8 +194,7 @@ class Runner(ABC):
         self.context = self.context.at(round)
 
     def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[Node]:
-        """Start the machines that compute clients, once. Returns those other than this one, with what their bits
-        depend on.
+        """Start the machines that compute clients, once. Returns other ones, with what their bits depend on.
 
         Raises ConfigError if they are unavailable or, if `exact`, have other bits; DataError if they lack the data.
 
@@ -214,10 +211,7 @@ class Runner(ABC):
 
     @abstractmethod
     def next_finished(self, seconds: float) -> Finished | None:
-        """The next finished portion, in any order; None after `seconds`. Raises its errors.
-
-        A runner that computes on the calling thread takes as long as the portion takes.
-        """
+        """The next finished portion, in any order; None after `seconds` if all are elsewhere. Raises its errors."""
 
     def computes_here(self, portion: Sequence[object]) -> bool:
         """Whether `next_finished` computes such a portion on the calling thread, and nothing at the same time."""
@@ -246,11 +240,7 @@ class Runner(ABC):
         return [[client] for client in clients]
 
     def portions(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:
-        """The clients, divided into the portions that `start` takes, in the order to start them.
-
-        The bits of a portion do not depend on the others, so another machine can compute it.
-
-        """
+        """The clients in portions for `start`, in order. The bits of one do not depend on the others."""
         return [[client] for client in clients]
 
     def bundles(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:

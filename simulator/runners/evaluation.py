@@ -233,11 +233,7 @@ def _made_of(runner: Runner, work: Work, client: int) -> bytes:
 
 
 class _reading(Operations):
-    """A context that hashes this thread's operations with their arguments.
-
-    Results of earlier operations follow from the rest. So every value that answers depend on counts, whatever holds
-    it.
-    """
+    """Hashes this thread's operations with every argument that follows from no earlier one, whatever holds it."""
 
     def __init__(self) -> None:
         super().__init__()

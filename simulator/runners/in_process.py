@@ -169,10 +169,7 @@ class StackedRunner(ParallelRunner):
         return f"in stacks of {settings.stack}"
 
     def portions(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:
-        """Stacks, and then the single clients, each alone: two of them together could form a stack.
-
-        A stack stays whole: once one of its clients has finished, the others train alone.
-        """
+        """Whole stacks, then single clients, each alone. Once one of a stack has finished, its others train alone."""
         done = set(finished)
         every = self._stacks([*clients, *finished])
         stacks = [stack for stack in every if len(stack) > 1 and done.isdisjoint(stack)]

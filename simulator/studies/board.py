@@ -56,10 +56,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class PointCell:
-    """A point: its session's state, its last finished round, and its last mean accuracy, 0…1; None without a score.
-
-    linked: the session of an identical run that it uses, if any. error: why its session cannot be read.
-    """
+    """A point's state, last round, and last mean accuracy, 0…1. linked: the run that it uses. error: why unread."""
 
     point: str
     folder: Path
@@ -240,10 +237,7 @@ class _Trial(Trial):
 
 
 def _rows(request: Request, trials: Sequence[_Trial], chosen: Raw | None) -> list[TrialRow]:
-    """Each trial of a method at its rung. A rung is over once all of its trials have reached it, or one has gone on.
-
-    The best one is marked: the chosen one, else the best of those that have come furthest.
-    """
+    """Each trial of a method at its rung, which is over once all are there, or one has gone on. The best is marked."""
 
     def is_over(alive: Sequence[_Trial], upto: int) -> bool:
         if chosen is not None or all(each.rounds >= upto for each in alive):
@@ -281,10 +275,7 @@ def _rows(request: Request, trials: Sequence[_Trial], chosen: Raw | None) -> lis
 
 @dataclass(frozen=True)
 class BoardRow:
-    """A setting. cells: by seed, None where the study has no such point; the rest: over its seeds.
-
-    interval: Student's 95 % interval. costs: means. Those of an unfinished board are up to its `round`.
-    """
+    """A setting. cells: by seed; the rest: over seeds. interval: Student's 95 %. costs: means, to the board's round."""
 
     label: str
     method: str
@@ -306,10 +297,7 @@ class BoardRow:
 
 @dataclass(frozen=True)
 class Board:
-    """The rows of a study. round: the one that the rows are compared at; None: each session has its last round.
-
-    notes: what to know of the comparison. trials: of a tuning study, whose rows are the final seeds.
-    """
+    """The rows of a study. round: that of the comparison; None: the last of each. trials: then rows are final seeds."""
 
     folder: Path
     seeds: tuple[str, ...] = ()

@@ -91,10 +91,7 @@ def _refuse_other(study: Path, listed: OwnFile, found: str) -> None:
 
 
 def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path, *, on_eval: bool = False) -> None:
-    """Build every kind of point without training; points that differ only in the seed once.
-
-    on_eval: they must measure the clients' eval parts. Raises ConfigError with the point's name, and DataError.
-    """
+    """Build every kind of point. on_eval: it must measure eval. Raises ConfigError with the point's name, DataError."""
     kinds: dict[bytes, Point] = {}
     for point in points:
         kinds.setdefault(_kind(point), point)

@@ -59,10 +59,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a point's process ended: its exit code, below zero for a signal, and the end of its stderr.
-
-    lost: its actor or node is gone, which is not the point's own failure.
-    """
+    """How a point's process ended: exit code (below zero: a signal), end of stderr. lost: its node or actor is gone."""
 
     code: int
     words: str
@@ -80,10 +77,7 @@ class Running(Protocol):
 
 
 class Executor(ABC):
-    """Where points run. It is prepared before anything is written, and released at its end.
-
-    The status of running points comes from their files, or from a node that does not share them.
-    """
+    """Where points run: prepared before anything is written, and released at its end."""
 
     takes_over = False
     """Whether a point waits until another process releases its session, and takes it over from a dead machine."""
@@ -221,10 +215,10 @@ class Process:
 
 
 class Here(Executor):
-    """Processes on this machine: one point at a time by default; all use the same GPU if there is one.
+    """Processes on this machine, which share its GPU, and hold the study's lock. They get no Ctrl-C of this terminal.
 
-    They do not receive a Ctrl-C of this terminal. They hold the study's lock. If this process dies, its end of their
-    lifeline closes, and they stop.
+    If this process dies, its end of their lifeline closes, and they stop.
+
     """
 
     def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:

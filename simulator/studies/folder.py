@@ -178,9 +178,7 @@ def sessions_in(study: Path) -> list[Path]:
 
 
 def linked_session(place: Path) -> Path | None:
-    """The session that a point without its own uses, if `place` is STUDY/POINT. Raises SessionUnreadable for a dead
-    link.
-    """
+    """The session that STUDY/POINT uses without its own. Raises SessionUnreadable for a dead link."""
     study = place.parent
     if place.exists() or not checkpoints.is_group(study):
         return None
@@ -329,9 +327,7 @@ def status_of(study: Path, point: Point, last: int = 0) -> Status:
 
 
 def time_left(statuses: Sequence[Status], jobs: int) -> float | None:
-    """Seconds until all points are done, `jobs` at a time; those that have not begun take as long. None before a
-    round.
-    """
+    """Seconds until all points are done, `jobs` at a time, if new ones take as long. None before a round."""
     known = [fmean(status.seconds) for status in statuses if status.seconds]
     if not known:
         return None

@@ -55,9 +55,7 @@ class _Unbegun(Exception):
 
 
 class RemotePoint(threading.Thread):
-    """A thread that runs a point on a node, steers it, and copies its session back if the node does not share the
-    folder.
-    """
+    """Runs a point on a node, steers it, and copies its session back unless the node shares the folder."""
 
     def __init__(self, point: Point, study: Path, shown: str, launch: Launch, needs: Needs) -> None:
         """`shown`: path of a file in the study's folder. A node that has it shares that folder."""
@@ -204,10 +202,7 @@ ANSWER_SECONDS = 120.0
 
 
 class OnRay(Executor):
-    """Actors of a cluster, or of a Ray instance that the sweep starts on this machine.
-
-    Sessions are in the study's folder, or on the node until the point ends and they are copied.
-    """
+    """Actors of a cluster, or of a Ray that the sweep starts. Sessions may be on nodes until their points end."""
 
     takes_over = True
 

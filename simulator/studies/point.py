@@ -61,9 +61,10 @@ class Reused(Exception):
 
 
 def opened(study: Path, point: Point, launch: Launch, reuse: str | None = None) -> "Session":
-    """The session of a point, new or at its last checkpoint, taken over if its heartbeat on another machine has
-    stopped. The users' files must be loaded. Raises the errors of creating or resuming, and Reused if `reuse` names a
-    place ('study', 'sessions') where an identical run is finished.
+    """The session of a point, new or at its last checkpoint, also a dead machine's. Users' files are loaded.
+
+    Raises the errors of creating or resuming, and Reused if `reuse` names a place where an identical run is finished.
+
     """
     from simulator.sessions.session import Session
 

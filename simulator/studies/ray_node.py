@@ -89,10 +89,7 @@ class PointActor:
         parent: str | None,
         variables: Mapping[str, str],
     ) -> Ended:
-        """Run the point, and wait for its end. Raises OSError if the node cannot start a process.
-
-        parent: the session it branches off, as it was received. variables: of the environment, in place of Ray's.
-        """
+        """Run the point to its end. parent: the received session that it branches off. Raises OSError."""
         launch = replace(launch, workers=workers, files=self._files or launch.files, reuse=False)
         theirs, mine = os.pipe()
         about = {"lifeline": theirs, "node": self.host()}

@@ -101,10 +101,7 @@ class Request:
         return self
 
     def rungs(self, trials: int | None = None) -> list[tuple[int, int]]:
-        """Trials of each rung, and the round they run to: 9 trials by 3 to 30 rounds are (9, 4), (3, 10), (1, 30).
-
-        trials: those of the method, with a budget of FLOPs or a grid, which may have fewer than the budget.
-        """
+        """9 `trials` by 3 to 30 rounds: (9, 4), (3, 10), (1, 30). By FLOPs or on a grid, they may be fewer."""
         counted = self.budget_flops is not None or self.sampler == "grid"
         budget = trials if counted and trials else self.budget
         if self.halving is None:
@@ -172,10 +169,7 @@ T = TypeVar("T", bound=Trial)
 
 
 def proposed(request: Request, method: str, scores: Sequence[float], own: Raw | None = None) -> list[Trial]:
-    """A method's trials so far, and the next ones: all, or a batch of TPE's. Raises ConfigError without Optuna.
-
-    scores: of the trials so far. own: the first trial's settings, by dotted key, from which TPE learns too.
-    """
+    """A method's trials: all, or TPE's so far and a batch, by `scores` and the first's settings. Raises ConfigError."""
     space = request.space(method)
     match request.sampler:
         case _ if not space:
@@ -324,10 +318,7 @@ def _best(trials: Iterable[T], score: Score[T], upto: int) -> list[T]:
 def climbed(
     request: Request, trials: Sequence[T], score: Score[T], is_over: Callable[[Sequence[T], int], bool]
 ) -> tuple[dict[int, int], list[T]]:
-    """The place of each trial's rung, by its number, and the trials at the highest one.
-
-    is_over: whether these trials have all reached the rung that ends with a round, so that the best go on.
-    """
+    """Each trial's rung by number, and the trials at the highest. is_over: whether all have reached a rung's round."""
     rungs, alive = request.rungs(len(trials)), list(trials)
     at = dict.fromkeys((each.number for each in alive), 0)
     for place, ((_, upto), (count, _)) in enumerate(pairwise(rungs), 1):
@@ -371,10 +362,7 @@ class Trials:
         return [self.session(trial.name(seed)) for seed in self._request.tuning_seeds]
 
     def score(self, trial: Trial, upto: int) -> float | None:
-        """After a round, the mean over tuning seeds of the mean eval accuracy of the last rounds; one without it
-        counts as 0. None if a client diverged, so that the trial loses. Raises ConfigError where nothing was measured
-        on eval.
-        """
+        """Mean eval accuracy of the last rounds, over seeds; None if it loses. Raises ConfigError without eval."""
         return score_of(self._request, list(map(_totals, self.sessions(trial))), upto)
 
     def choice(self, trials: Sequence[Trial]) -> Trial | None:

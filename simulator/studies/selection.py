@@ -20,9 +20,7 @@ Selected = tuple[Path, int | None, str]
 
 @dataclass(frozen=True)
 class Selection:
-    """sessions: in order, each once, with the number of a tuning study's trial. waiting: points, as STUDY/POINT,
-    without a session. studies: of each folder, those by which it was named, or in which it lies.
-    """
+    """sessions: with a trial's number. waiting: STUDY/POINT without a session. studies: that name or hold a folder."""
 
     sessions: dict[Path, int | None]
     waiting: tuple[str, ...]
@@ -100,10 +98,7 @@ def _tagged(tag: str, sessions_dir: Path) -> list[Selected]:
 
 
 def _sessions(path: Path) -> Iterator[Selected]:
-    """The folder itself; for a study, the sessions of its points, also of those that have not begun.
-
-    A tuning study that has final runs is those alone: its trials have other budgets and values.
-    """
+    """The folder itself, or the sessions of a study's points, begun or not; when tuned, the final runs."""
     if checkpoints.is_group(path):
         points = read_points(path)
         for point in [point for point in points if point.is_final] or points:
@@ -135,9 +130,7 @@ def study_axes(runs: Iterable[SessionData], studies: Collection[Path]) -> tuple[
 
 @dataclass(frozen=True, eq=False)
 class Seeds:
-    """Sessions of a study that differ only in their seeds, or one session; named after the common part of their
-    names.
-    """
+    """Sessions of a study that differ only in their seeds, or one; named after what their names share."""
 
     name: str
     runs: tuple[SessionData, ...]
@@ -148,10 +141,7 @@ class Seeds:
 
 
 def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seeds]:
-    """The runs in order; those of these studies that differ only in their seed form one group.
-
-    The session of an identical run belongs to the first study that has a point for it.
-    """
+    """The runs in order; those of a study that differ only in seeds form a group, in the first study with a point."""
     users, trials = dict[Path, Path](), dict[tuple[Path, Path], int | None]()
     for study in reversed(list(studies)):
         with suppress(SessionUnreadable, DiskError):  # an unreadable study, or a session

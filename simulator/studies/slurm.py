@@ -52,10 +52,7 @@ def write(
     *,
     tunes: bool = False,
 ) -> Written:
-    """Write the script of a study, with at most `jobs` points at once. Raises DiskError.
-
-    gpus: this machine has some, so points ask for one. tunes: a tuning study, which is one job.
-    """
+    """Write a study's script, for `jobs` at once, on `gpus` if any; one job if it `tunes`. Raises DiskError."""
     path = group.folder / SCRIPT
     array = f"#SBATCH --array=0-{len(points) - 1}" + (f"%{jobs}" if jobs else "")
     # Keep the user's text, encoding, and permissions.

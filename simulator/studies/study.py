@@ -150,9 +150,7 @@ class StudySpec:
         return replace(self, config=config, over=over, files=self.files | names.files)
 
     def to_toml(self) -> str:
-        """Equal studies give equal text. Raises ConfigError for a path that is not valid Unicode, which TOML cannot
-        hold.
-        """
+        """Equal studies give equal text. Raises ConfigError for a path that is not valid Unicode."""
         said: Raw = {
             "title": self.title,
             "preset": self.preset,
@@ -177,11 +175,7 @@ class StudySpec:
         return hashlib.sha256(self.to_toml().encode()).hexdigest()
 
     def points(self, sessions_dir: Path) -> list[Point]:
-        """Every point; the last axis varies fastest. Does not load the study's files.
-
-        Raises ConfigError with the point's name; PresetError; and, if it branches off, SessionUnreadable or DiskError.
-
-        """
+        """Every point; the last axis varies fastest. Raises ConfigError, PresetError, and errors of a parent."""
         if not self.over:
             raise ConfigError("a study needs an axis; for example: `over={'seed': [0, 1, 2]}`.")
         if self.origin and (self.preset or self.profile):
@@ -257,10 +251,7 @@ class StudySpec:
 
 
 def name(axes: Mapping[str, Any]) -> str:
-    """A point's name: the values of method and preset, the seed as s0, and others as the key's last part and value.
-
-    The whole key is used if two keys have the same last part. Raises ConfigError.
-    """
+    """A point's name, as 'fedgh-mu0.5-s0'; whole keys if two have the same last part. Raises ConfigError."""
     words, ends = [], Counter(key.rpartition(".")[2] for key in axes)
     for key, value in axes.items():
         text, end = _spelled(value), key.rpartition(".")[2]

@@ -108,9 +108,7 @@ def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> 
 
 
 def load(folder: Path, files: Files, points: Iterable[Point]) -> None:
-    """Run the files that the user has named, once they are those that the points list. Raises SessionError,
-    ConfigError.
-    """
+    """Run the named files, once they are those that the points list. Raises SessionError, ConfigError."""
     if files != Files():
         from simulator.studies.checking import refuse_other_code  # needs torch
 
@@ -232,9 +230,7 @@ class Sweep:
         upto: int | None = None,
         last: int = 0,
     ) -> None:
-        """`observe` receives all points whenever something may have changed. upto: the round at which points are done;
-        None: their last. last: the last rounds over which trials are scored; 0: the points are no trials.
-        """
+        """`observe` receives all points at changes. upto: the round of their ends. last: rounds of trials' scores."""
         self._upto = upto
         self._group = group
         self._points = {point.name: point for point in points}
@@ -271,9 +267,7 @@ class Sweep:
                 self._twins[name] = firsts.setdefault(wanted, name)
 
     def run(self, stop: Callable[[], str | None]) -> SweepResult:
-        """Until all points are done, `stop` returns a reason, or the command `stop` arrives. All points have ended
-        then.
-        """
+        """Until all points are done, or `stop` or a command stops them. All points have ended then."""
         with self._executor.at(self._group):
             while True:
                 self._heed(stop())

@@ -163,10 +163,7 @@ def write_slurm(
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a study runs: known trials with the FLOPs of a round; rungs by method; FLOPs and seconds that are left.
-
-    unknown: the number of each method's trials that depend on scores.
-    """
+    """Trials with the FLOPs of a round, rungs, FLOPs and seconds that are left; `unknown` trials depend on scores."""
 
     request: Request
     trials: tuple[tuple[Trial, float], ...]
@@ -233,10 +230,7 @@ def agreed(folder: Path, request: Request | None, launch: Launch) -> tuple[Reque
 
 
 def _checkable(request: Request) -> Iterator[Point]:
-    """Points that fail if a later one must: first trials, and those with a setting that builds others.
-
-    Raises ConfigError if a range has a value that its setting does not take.
-    """
+    """Points that fail if a later one must. Raises ConfigError if a range has a value that is not possible."""
     seed = request.tuning_seeds[0]
     for method in request.methods:
         yield _point(request, Trial(method, 0, {}), seed)
@@ -259,9 +253,7 @@ def plan_of(folder: Path, request: Request, step: Step, launch: Launch) -> Plan:
 
 
 def steps(folder: Path, request: Request, data_dir: Path) -> Iterator[Step]:
-    """In order, each for all methods. Ask for the next once those before it are done. Counts a budget of FLOPs
-    first.
-    """
+    """In order, each for all methods; ask for the next once those before are done. Counts a budget of FLOPs first."""
     listed = Trials(folder, request)
 
     def step(trials: Mapping[str, Sequence[Trial]], upto: int) -> Step:
@@ -386,10 +378,7 @@ def tried(folder: Path) -> "tuple[dict[str, list[Tried]], list[str]]":
 
 
 def with_choices(folder: Path) -> StudySpec:
-    """A study of the tuned methods with their chosen values and the final seeds.
-
-    Raises SessionUnreadable without a tuning study, ConfigError before all its choices are made, and DiskError.
-    """
+    """The tuned methods with their values and final seeds. Raises SessionUnreadable, ConfigError before all choices."""
     request = read_request(folder)
     chosen = Trials(folder, request).finals
     missing = [method for method in request.methods if method not in chosen]
@@ -448,10 +437,7 @@ def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Po
 
 
 def affordable(request: Request, trials: Iterable[Trial], flops: Callable[[Trial], float]) -> list[Trial]:
-    """As many of a method's first trials as the budget allows. flops: of a round of a trial.
-
-    With halving, a promoted trial counts as the mean of all. Raises ConfigError if the first trial is too much.
-    """
+    """A method's first trials within the budget, where promoted ones cost the mean. Raises ConfigError if none is."""
     assert request.budget_flops is not None
     least, seeds = request.rungs(MOST)[0][1], len(request.tuning_seeds)
     tried, costs, fitting = list[Trial](), list[float](), 0
@@ -472,9 +458,7 @@ def affordable(request: Request, trials: Iterable[Trial], flops: Callable[[Trial
 
 
 def left(request: Request, costs: Sequence[float], ran: Sequence[Sequence[int]] = ()) -> float:
-    """The FLOPs of the rungs that are not done. costs: of a round of each trial. ran: rounds so far, by trial and
-    seed.
-    """
+    """The FLOPs of rungs that are not done. costs: of a round of each trial. ran: rounds so far, by trial and seed."""
     seeds, mean, total, before = len(request.tuning_seeds), sum(costs) / len(costs), 0.0, 0
     for count, upto in request.rungs(len(costs)):
         rounds = upto - before

@@ -159,11 +159,7 @@ def _asks_for_token(address: str) -> bool:
 
 
 def _on_a_thread_that_stays(start: Callable[[], object]) -> None:
-    """Run `start` on a thread that lives as long as the process. Raises its errors.
-
-    On Linux, processes that Ray starts end with the thread that started them. On any thread but the main one, Ray
-    leaves signals to the program.
-    """
+    """Run `start` on a thread that stays. Ray's processes end with their thread, and on it Ray leaves signals alone."""
     over, failed = threading.Event(), []
 
     def work() -> None:

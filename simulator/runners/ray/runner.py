@@ -186,10 +186,7 @@ class RayRunner(Runner):
             self._pool = None
 
     def longest_first(self, groups: Iterable[Sequence[int]]) -> list[Sequence[int]]:
-        """Groups of clients in starting order: longest first, by measured or estimated time.
-
-        Clients without a measured time are assumed to take as long per sample and parameter as the others.
-        """
+        """In starting order: longest first, by measured times, or by samples and parameters at the same pace."""
         groups = list(groups)
         weights = {client: self.weight(client) for group in groups for client in group}
         timed = [client for client in weights if client in self._seconds]
@@ -269,10 +266,7 @@ class RayRunner(Runner):
         self._at_work[ref] = _Sent(work.round, portion, worker, task)
 
     def _received(self, seconds: float) -> "tuple[_Sent, Any] | Lost | None":
-        """An answer, with what it answers, or `Lost` if an actor died. None if no answer came within `seconds`.
-
-        Raises MachinesLost after too many actors died on the same portion.
-        """
+        """An answer, with what it answers; `Lost`; or None after `seconds`. Raises MachinesLost after many deaths."""
         from simulator.runners.ray.workers import Died, reaching
 
         pool = self._opened

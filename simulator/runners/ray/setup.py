@@ -106,10 +106,7 @@ class WorkerSetup:
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     def set_up(self, held: FederatedData | None = None) -> tuple[Runner, Hooks]:
-        """A runner with data and networks, and the method's hooks, on this node. Reuses `held` if it is the same data.
-
-        Raises ConfigError if the device or method is missing; DataError if the data are missing or differ.
-        """
+        """A runner and hooks on this node, with `held` if it is the same data. Raises ConfigError, or DataError."""
         for file in self.files:
             LOADERS[file.kind](own_files.receive(file))
         device = select_device(self.federation.device.type)

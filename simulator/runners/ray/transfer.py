@@ -28,10 +28,7 @@ Packed = list[tuple[str, str, tuple[int, ...], NDArray[np.uint8]]]
 
 
 class Message(dict[str, Tensor]):
-    """Named tensors; another process receives a plain dict of contiguous CPU tensors that it owns.
-
-    In transit, their bytes are NumPy arrays, which Ray does not pickle and copies once.
-    """
+    """Named tensors, which arrive as a plain dict of contiguous CPU tensors. Ray copies their bytes once, unpickled."""
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[[Packed], dict[str, Tensor]], tuple[Packed]]:
         packed = [

@@ -83,10 +83,7 @@ class Actor:
         states: Mapping[int, Mapping[str, Tensor] | Kept],
         *payloads: Mapping[str, Tensor] | None,
     ) -> TaskResult | Refused:
-        """The answer of clients of a run, from their initial states, sent or kept, and payloads.
-
-        about: the work's round, dispatch, and limits.
-        """
+        """The answer of clients, from their states, sent or kept, and payloads. about: round, dispatch, and limits."""
         self._states.begin(orders)
         try:
             runner, hooks = self._for(run, setup)
@@ -176,9 +173,7 @@ class SharedWorkers:
 
     @classmethod
     def borrow(cls, address: str, needs: Needs, most: int | None, here: int, largest: int) -> "SharedWorkers":
-        """The actors for a run: `most`, or as many as fit. here: the number if Ray is started for it. Raises
-        ConfigError. largest: the largest number of bytes of the states that an actor receives at once.
-        """
+        """The actors for a run; `here` if Ray is started for it. largest: bytes of its states. Raises ConfigError."""
         with cls._guard:
             if cluster.connect(address, needs, here, cluster.bytes_in_transit(largest, here)):
                 cls._started_here = True
@@ -251,10 +246,7 @@ class WorkerPool:
         self._sent = [ray.put(self.setup)]  # in a list, so that an actor that has it does not fetch it
 
     def gather(self) -> None:
-        """Wait until all actors are ready, or one is and the others have no room yet.
-
-        Raises ConfigError or DataError.
-        """
+        """Wait until all actors are ready, or one is and the others have no room yet. Raises ConfigError, DataError."""
         deadline = time.monotonic() + START_SECONDS
         self.call()
         while self._joining and time.monotonic() < deadline:
@@ -289,10 +281,7 @@ class WorkerPool:
         return ready
 
     def heed(self, ref: Any, *, at_once: bool = False) -> bool:
-        """Add an actor that has got ready. Returns False if `ref` is something else.
-
-        Raises ConfigError or DataError for an unusable actor if `at_once` is set, or if no other is left.
-        """
+        """Add an actor that is ready. False: other `ref`. Raises ConfigError, DataError `at_once`, or for the last."""
         if (worker := self._joining.pop(ref, None)) is None:
             return False
         try:
@@ -323,9 +312,7 @@ class WorkerPool:
         return True
 
     def free(self, keepers: Collection[Any] = (), ahead: float = 0.0) -> Worker | None:
-        """A ready actor: idle, or expected to finish its only portion within `ahead` seconds. An idle one comes first,
-        then one of `keepers`, then the one that has been idle longest, so that nodes are used evenly.
-        """
+        """A ready actor: idle, or done within `ahead` seconds. First idle ones, then `keepers`, then longest idle."""
         now = time.monotonic()
         idle = [worker for worker in self._joined if not worker.given]
         able = idle or [
@@ -337,10 +324,7 @@ class WorkerPool:
     def send(
         self, worker: Worker, question: AsOne[Any], work: Work, payloads: Iterable[Any], seconds: float
     ) -> tuple[Any, int]:
-        """Send clients to an actor, and return the reference to its answer, and the number of the task.
-
-        payloads: references. seconds: that the clients are expected to take.
-        """
+        """Send clients, with references to payloads, for about `seconds`. Returns the answer's reference and task."""
         worker.until = max(time.monotonic(), worker.until if worker.given else 0.0) + seconds
         worker.given += 1
         self._joined[worker] = self._joined.pop(worker)  # moves it behind the others
