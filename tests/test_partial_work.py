@@ -1,7 +1,7 @@
 """Clients that leave in mid-work send what fits: `system.partial`."""
 
-from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -147,14 +147,14 @@ def test_as_many_steps_as_fit_are_taken(
     clock: Any, costs: list[int], beside: int, up: int, leaves: float
 ) -> None:
     """With fewer than all steps, and one step more would arrive after the client has left."""
-    built = clock(leaves)
     work = Work(sum(costs) + beside, 0, up)
 
     def arrives(steps: int) -> float:
         return (sum(costs[:steps]) + beside) / SPEED + 8 * up / 1e18
 
-    [flight] = built.flights([0], 0.0, 1, [work])
-    steps = built.steps_in_time(flight, work, costs)
+    clock.availability = SimpleNamespace(leaves_at=lambda client, at: leaves)
+    [flight] = clock.flights([0], 0.0, 1, [work])
+    steps = clock.steps_in_time(flight, work, costs)
     assert 0 <= steps < len(costs)
     near = 1e-9 * (1 + leaves)
     assert steps == 0 or arrives(steps) <= leaves + near
@@ -162,27 +162,10 @@ def test_as_many_steps_as_fit_are_taken(
 
 
 @pytest.fixture(scope="module")
-def clock(tmp_path_factory: pytest.TempPathFactory) -> Callable[[float], Any]:
-    """The clock of a federation whose client 0 leaves at that time."""
-    folder = tmp_path_factory.mktemp("clock")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The clock of a federation whose client 0 leaves when a test says so."""
     with federations.on_images(federations.generated()):
-        built = federations.built(config(folder))
-    assert built.engine.clock is not None
-    found = built.engine.clock
-
-    class Leaves:
-        def leaves_at(self, client: int, at: float) -> float:
-            return leaves
-
-    leaves = FOREVER
-
-    def of(at: float) -> Any:
-        nonlocal leaves
-        leaves = at
-        found.availability = Leaves()  # type: ignore[assignment]
-        return found
-
-    return of
+        return federations.built(config(tmp_path_factory.mktemp("clock"))).engine.clock
 
 
 def test_a_method_that_takes_no_partial_work_is_refused(tmp_path: Path) -> None:

@@ -170,19 +170,18 @@ def commanded(folder: Path, kills: int, seed: int) -> None:
 def replayed(folder: Path, settings: str, history: list[dict[str, Any]]) -> Path:
     """A run that nobody kills, switched at the same rounds."""
     again = folder / "again"
-    changes = {entry["from_round"]: entry for entry in history}
+    session = Session.create(Config.read(read_toml(Path(settings))), again, folder)
 
-    def switch_to(entry: dict[str, Any]) -> None:
-        rate = entry["settings"]["training"]["lr"]
-        checkpoints.post(again, "switch", {"method": None, "set": [f"training.lr={rate}"]})
+    def switch_before(round: int) -> None:
+        for entry in (each for each in history if each["from_round"] == round):
+            rate = entry["settings"]["training"]["lr"]
+            checkpoints.post(again, "switch", {"method": None, "set": [f"training.lr={rate}"]})
 
     def observe(event: Event) -> None:
-        if isinstance(event, RoundFinished) and (entry := changes.get(event.record["round"] + 1)):
-            switch_to(entry)
+        if isinstance(event, RoundFinished):
+            switch_before(event.record["round"] + 1)
 
-    session = Session.create(Config.read(read_toml(Path(settings))), again, folder)
-    if first := changes.get(1):
-        switch_to(first)
+    switch_before(1)
     session.run(observe)
     return again
 

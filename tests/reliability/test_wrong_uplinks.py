@@ -39,35 +39,22 @@ def stopped(folder: Path) -> Path:
     return folder / "s"
 
 
-def renamed(tensors: Tensors) -> Tensors:
-    return {f"other/{name}": tensor for name, tensor in tensors.items()}
+def filled(tensor: Tensor) -> Tensor:
+    return torch.full_like(tensor, torch.nan) if tensor.is_floating_point() else tensor
 
 
-def reshaped(tensors: Tensors) -> Tensors:
-    return {name: torch.stack([tensor, tensor]) for name, tensor in tensors.items()}
+WRONG: dict[str, Callable[[Tensors], Tensors]] = {
+    "uplink, renamed": lambda tensors: {f"other/{name}": each for name, each in tensors.items()},
+    "uplink, reshaped": lambda tensors: {name: torch.stack([each, each]) for name, each in tensors.items()},
+    "uplink, of other numbers": lambda tensors: {name: each.double() for name, each in tensors.items()},
+    "uplink, not finite": lambda tensors: {name: filled(each) for name, each in tensors.items()},
+    "state, reshaped": lambda tensors: {name: torch.stack([each, each]) for name, each in tensors.items()},
+}
 
 
-def of_other_numbers(tensors: Tensors) -> Tensors:
-    return {name: tensor.double() for name, tensor in tensors.items()}
-
-
-def not_finite(tensors: Tensors) -> Tensors:
-    return {
-        name: torch.full_like(tensor, torch.nan) if tensor.is_floating_point() else tensor
-        for name, tensor in tensors.items()
-    }
-
-
-@pytest.mark.parametrize(
-    ("part", "change"),
-    [
-        *[("uplink", change) for change in (renamed, reshaped, of_other_numbers, not_finite)],
-        ("state", reshaped),
-    ],
-)
-def test_a_wrong_uplink_is_computed_again(
-    tmp_path: Path, part: str, change: Callable[[Tensors], Tensors]
-) -> None:
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_uplink_is_computed_again(tmp_path: Path, what: str) -> None:
+    part, change = what.split(",")[0], WRONG[what]
     session = stopped(tmp_path)
     note = unseal((session / PARTIAL).read_bytes(), PARTIAL)
     name = next(each for each in sorted(note["states"]) if each.endswith(part))
