@@ -1,7 +1,7 @@
 """One round, from the state before it, which stays, to the state after it and the ledger's record."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -36,7 +36,7 @@ from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client, cka_matrices, evaluation, user_metrics
 from simulator.metrics.evaluation import accuracy
-from simulator.models.federation import ClientInfo, Federation
+from simulator.models.federation import Federation
 from simulator.runners import (
     Decision,
     Gate,
@@ -89,36 +89,13 @@ class Now:
         return {name: [len(client.part(name)) for client in self.data.clients] for name in self.parts}
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What changes at a round: clients, ascending."""
-
-    joined: tuple[int, ...] = ()
-    left: tuple[int, ...] = ()
-    data: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, before: Now, now: Now) -> "Changes":
-        """From one round to the next."""
-        if before.federation is now.federation:
-            return cls()
-        were, are = before.federation.absent, now.federation.absent
-        pairs = zip(before.data.clients, now.data.clients, strict=True)
-        return cls(
-            joined=tuple(sorted(were - are)),
-            left=tuple(sorted(are - were)),
-            data=tuple(client for client, (old, new) in enumerate(pairs) if old is not new),
-        )
-
-    def write(self, record: Record, present: int) -> None:
-        """Add the changes to the record of the round, if there are any."""
-        if self.joined or self.left or self.data:
-            record["timeline"] = {
-                "joined": list(self.joined),
-                "left": list(self.left),
-                "data": list(self.data),
-                "present": present,
-            }
+def changed(before: Now, now: Now) -> tuple[list[int], list[int], list[int]]:
+    """The clients that joined, that left, and that have other data, from one round to the next, ascending."""
+    if before.federation is now.federation:
+        return [], [], []
+    were, are = before.federation.absent, now.federation.absent
+    pairs = enumerate(zip(before.data.clients, now.data.clients, strict=True))
+    return sorted(were - are), sorted(are - were), [client for client, (old, new) in pairs if old is not new]
 
 
 class Engine:
@@ -176,9 +153,14 @@ class Engine:
             many = len(state.in_flight)
             dropped = f"; drops {many} uplink{'s' * (many > 1)} in flight"
             state = replace(state, in_flight=())
-        clients = self._federation.clients
-        if before.name == self._hooks.name and keeps_the_same(
-            self._hooks, server, Hooks(before, self._federation), state.server, clients
+        was = Hooks(before, self._federation)
+        if (
+            before.name == self._hooks.name
+            and _shapes(server) == _shapes(state.server)
+            and all(
+                _shapes(self._hooks.init_client(client)) == _shapes(was.init_client(client))
+                for client in self._federation.clients
+            )
         ):
             return state, "what it keeps stays as it is" + dropped
         adopted = self._hooks.adopt(state.server, server)
@@ -212,7 +194,7 @@ class Engine:
         began = time.perf_counter()
         self._set_threads()
         t, known = state.round + 1, state.known
-        changes = Changes.of(self._now.at(state.round), now := self._enter(t))
+        joined, left, other_data = changed(self._now.at(state.round), now := self._enter(t))
         adds = self.clock is not None and self.clock.adds_differences
         wire = Wire(len(state.clients), self._config.wire, self._config.training_seed, t, keeps=adds)
         took = self._collect(t, state, wire, observe, gate, finished)
@@ -245,7 +227,7 @@ class Engine:
 
         after = State(t, server, clients, None, known, took.flying)
         taught = known.trained.union(each.client.id for each in arrived)
-        new = {*took.changed, *changes.joined, *changes.data}
+        new = {*took.changed, *joined, *other_data}
         answers, tested = self._evaluate(
             after, taught, self._unmeasured(state.record), took.changed, new, observe
         )
@@ -288,7 +270,9 @@ class Engine:
             record["evaluation"] = evaluation.part_metrics(
                 answers, now.sizes, standing and standing["evaluation"], only_changed, absent, self._by_class
             )
-        changes.write(record, len(now.federation.present))
+        if joined or left or other_data:
+            present = len(now.federation.present)
+            record["timeline"] = {"joined": joined, "left": left, "data": other_data, "present": present}
         if only_changed:
             record["clients"] = len(clients)
         if self._config.wire.drop:
@@ -527,15 +511,6 @@ class Engine:
 
     def _on_device(self, tensors: Mapping[str, Tensor]) -> Tensors:
         return {name: tensor.to(self._federation.device) for name, tensor in tensors.items()}
-
-
-def keeps_the_same(
-    hooks: Hooks, server: Tensors, before: Hooks, left: Tensors, clients: Iterable[ClientInfo]
-) -> bool:
-    """Whether server and clients keep the same tensors, by name and shape, as with the settings before."""
-    return _shapes(server) == _shapes(left) and all(
-        _shapes(hooks.init_client(client)) == _shapes(before.init_client(client)) for client in clients
-    )
 
 
 def adoption(server: Tensors, adopted: Tensors) -> str:
