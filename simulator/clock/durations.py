@@ -113,14 +113,11 @@ def jitters(seed: int, dispatch: int, clients: Sequence[int], sigma: float) -> N
     """Lognormal factors with median 1 and spread sigma: exp(σ·normal), by seed, dispatch, and client alone."""
     if sigma == 0:
         return np.ones(len(clients))
-    return np.exp(sigma * _normals(seed_of(seed, "system/jitter", dispatch), np.asarray(clients, np.uint64)))
-
-
-def _normals(key: int, numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """A normal draw for each number, by Box and Muller. A generator per client takes a minute for ten million."""
+    # Box and Muller's, from counters: one generator per client would take a minute for ten million draws.
+    key, numbers = seed_of(seed, "system/jitter", dispatch), np.asarray(clients, np.uint64)
     one, other = (_uniforms(key, 2 * numbers + np.uint64(offset)) for offset in (0, 1))
     normal: NDArray[np.float64] = np.sqrt(-2 * np.log(one)) * np.cos(2 * np.pi * other)
-    return normal
+    return np.exp(sigma * normal)
 
 
 def _uniforms(key: int, counters: NDArray[np.uint64]) -> NDArray[np.float64]:

@@ -116,7 +116,12 @@ def _assembled(
         _ = federation.architectures
     if config.system is not None:
         federation = equipped(federation, config.system)
-    _refuse_idle_stem(federation)
+    stem = getattr(federation.spec, "stem", None)
+    if stem is not None and not any(models.get(name).stems for name in federation.architectures):
+        raise ConfigError(
+            f"models.stem = '{stem}' changes nothing here: {', '.join(federation.architectures)} have no stem "
+            "to choose; ResNets, GoogLeNet and MobileNetV2 have. Leave it out, or choose another group."
+        )
     method = _made(config.method, federation)
     _refuse_batches_of_one(federation, method)
     return Built(data, federation, method, Engine(config, federation, data, method))
@@ -139,16 +144,6 @@ def _made(config: MethodConfig, federation: Federation) -> Method:
             raise
         raise failed(f"method '{config.name}'", error) from error
     return method
-
-
-def _refuse_idle_stem(federation: Federation) -> None:
-    """Raise ConfigError where a stem is asked for and no model has one to choose."""
-    stem = getattr(federation.spec, "stem", None)
-    if stem is not None and not any(models.get(name).stems for name in federation.architectures):
-        raise ConfigError(
-            f"models.stem = '{stem}' changes nothing here: {', '.join(federation.architectures)} have no stem "
-            "to choose; ResNets, GoogLeNet and MobileNetV2 have. Leave it out, or choose another group."
-        )
 
 
 def _refuse_batches_of_one(federation: Federation, method: Method) -> None:

@@ -75,16 +75,18 @@ def _rounds(
 
         def cut_short(flight: Flight) -> Flight:
             """The flight of a client that sends partial work, if it can."""
-            client = flight.client
-            samples = built.federation.at(flight.dispatch).clients[client].samples
-            found = _partial(clock, flight, works(flight.dispatch)[client], samples, config)
-            if found is None:
+            if clock.system.partial == "lose":
                 return flight
-            steps, due, less = found
+            client, work = flight.client, works(flight.dispatch)[flight.client]
+            sizes = sizes_in(built.federation.at(flight.dispatch).clients[client].samples, config.training)
+            costs = [work.flops * size / sum(sizes) for size in sizes]
+            if not (steps := clock.steps_in_time(flight, work, costs)):
+                return flight
+            less = replace(work, flops=sum(costs[:steps]))
             [shorter] = clock.flights([client], flight.begins, flight.dispatch, [less])
             if shorter.lost:  # by rounding
                 return flight
-            shorter = shorter._replace(steps=steps, steps_due=due)
+            shorter = shorter._replace(steps=steps, steps_due=len(sizes))
             partial[shorter] = less
             return shorter
 
@@ -128,18 +130,6 @@ def _rounds(
         now, flying = ends, ended.flying
         if config.reached_time(now):
             return
-
-
-def _partial(
-    clock: Clock, flight: Flight, work: Work, samples: int, config: Config
-) -> tuple[int, int, Work] | None:
-    """The steps that a client takes before it leaves, those that it would have taken, and the work. None: no step."""
-    if clock.system.partial == "lose":
-        return None
-    sizes = sizes_in(samples, config.training)
-    costs = [work.flops * size / sum(sizes) for size in sizes]
-    steps = clock.steps_in_time(flight, work, costs)
-    return (steps, len(sizes), replace(work, flops=sum(costs[:steps]))) if steps else None
 
 
 def _measured(config: Config, built: Built) -> tuple[Callable[[int], Sequence[Work]], float]:

@@ -7,7 +7,7 @@ keyed by round and client, and unseen clients draw nothing else.
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from simulator.base.record import Record, UnseenAccuracy
@@ -24,14 +24,8 @@ from simulator.runners.local import memory_for_training
 from simulator.training.client import LocalClient
 from simulator.training.phase import Phase
 
-
-@dataclass(frozen=True)
-class Newcomer:
-    """Test accuracies of an unseen client. after: None if it diverged as it adapted; alone: the same."""
-
-    before: float | None
-    after: float | None
-    alone: float | None
+Newcomer = tuple[float | None, float | None, float | None]
+"""Test accuracies of an unseen client before and after it adapts, and alone. None: it diverged as it adapted."""
 
 
 def due(config: Config, round: int, accuracy: float | None, seconds: float | None = None) -> bool:
@@ -61,12 +55,12 @@ def record(into: Record, runner: Runner, hooks: Hooks, after: State, config: Con
 
     question = partial(_measured, length=config.unseen, batch_size=config.evaluation.batch_size)
     work = Work(hooks, after.round, Jobs(federation.unseen, job))
-    found = runner.ask(work, federation.unseen, question)
+    before, after_it, alone = zip(*runner.ask(work, federation.unseen, question), strict=True)
     into["unseen"] = {
         "clients": list(federation.unseen),
-        "before": _summary(federation.unseen, [each.before for each in found]),
-        "after": _summary(federation.unseen, [each.after for each in found]),
-        "alone": _summary(federation.unseen, [each.alone for each in found]),
+        "before": _summary(federation.unseen, before),
+        "after": _summary(federation.unseen, after_it),
+        "alone": _summary(federation.unseen, alone),
         "participating": participating,
     }
     took = time.perf_counter() - began
@@ -105,7 +99,7 @@ def _measured(runner: Runner, work: Work, client: int, *, length: UnseenConfig, 
         scratch = local.prepare(alone, runner.context, info, round, own)
         [phase] = scratch.phases
         lone = _trained(replace(scratch, phases=[replace(phase, steps=steps, lr=federation.training.lr)]))
-    return Newcomer(before, accuracy(hooks, adapted), accuracy(alone, lone))
+    return before, accuracy(hooks, adapted), accuracy(alone, lone)
 
 
 def _copied(job: Job) -> Job:

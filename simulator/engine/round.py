@@ -29,6 +29,7 @@ from simulator.engine.progress import (
     Observer,
     RoundStarted,
     Warned,
+    unobserved,
 )
 from simulator.engine.timing import Clock
 from simulator.engine.wire import Wire
@@ -120,6 +121,7 @@ class Engine:
         self._cka_every = self._usual_interval() if config.cka.every is None else config.cka.every
         context = TrainingContext(federation, data, FlopCache())
         self._runner = runners.get(config.runtime.runner)(context, config.runtime)
+        self._observe: Observer = unobserved
         self.selector = Selector(config.selection, federation, config.training_seed)
         self.clock = None if config.system is None else Clock(config, federation, method, self.selector)
 
@@ -181,12 +183,12 @@ class Engine:
         evaluation, whether to measure CKA although it is not due. Raises RoundInterrupted with all finished updates.
         """
         with tf32_in_force(self._config.training.precision, self._federation.device):
-            return self._round(state, observe, gate, finished, measure)
+            self._observe = observe
+            return self._round(state, gate, finished, measure)
 
     def _round(
         self,
         state: State,
-        observe: Observer,
         gate: Gate,
         finished: Mapping[int, LocalUpdate],
         measure: Callable[[], bool],
@@ -197,7 +199,7 @@ class Engine:
         joined, left, other_data = changed(self._now.at(state.round), now := self._enter(t))
         adds = self.clock is not None and self.clock.adds_differences
         wire = Wire(len(state.clients), self._config.wire, self._config.training_seed, t, keeps=adds)
-        took = self._collect(t, state, wire, observe, gate, finished)
+        took = self._collect(t, state, wire, gate, finished)
         updates, participants, held = took.updates, took.participants, took.held
         collected = time.perf_counter()
         sound = [update for update in updates if not update.diverged]
@@ -228,11 +230,9 @@ class Engine:
         after = State(t, server, clients, None, known, took.flying)
         taught = known.trained.union(each.client.id for each in arrived)
         new = {*took.changed, *joined, *other_data}
-        answers, tested = self._evaluate(
-            after, taught, self._unmeasured(state.record), took.changed, new, observe
-        )
+        answers, tested = self._evaluate(after, taught, self._unmeasured(state.record), took.changed, new)
         cka = self._due_cka(after, taught, measure)
-        self._tell(observe)
+        self._tell()
         evaluated = time.perf_counter()
 
         before, only_changed, standing = state.record, self._config.records_changed, known.standing
@@ -293,16 +293,15 @@ class Engine:
         t: int,
         state: State,
         wire: Wire,
-        observe: Observer,
         gate: Gate,
         finished: Mapping[int, LocalUpdate],
     ) -> Collected:
         """The uplinks of the round: on the clock if there is one, and else those of all participants at once."""
 
         def begin(participants: Sequence[int]) -> None:
-            observe(RoundStarted(t, self._config.rounds, tuple(participants), tuple(finished)))
+            self._observe(RoundStarted(t, self._config.rounds, tuple(participants), tuple(finished)))
 
-        train = partial(self._train, t, state, wire, observe, gate)
+        train = partial(self._train, t, state, wire, gate)
         if self.clock is None:
             absent = self._now.federation.absent
             in_flight = [each for each in state.in_flight if each.client.id not in absent]
@@ -385,7 +384,6 @@ class Engine:
         t: int,
         state: State,
         wire: Wire,
-        observe: Observer,
         gate: Gate,
         participants: Sequence[int],
         finished: Mapping[int, LocalUpdate],
@@ -404,22 +402,22 @@ class Engine:
         held, since = 0.0, None
 
         def begin(client: int) -> None:
-            observe(ClientStarted(t, client))
+            self._observe(ClientStarted(t, client))
 
         def tell(update: LocalUpdate) -> None:
             nonlocal done
             done += 1
             loss = next(iter(update.losses.values()), None)
-            observe(ClientTrained(t, update.client.id, done, whole, loss))
+            self._observe(ClientTrained(t, update.client.id, done, whole, loss))
             if (phase := update.diverged) is not None:
-                observe(ClientDiverged(t, update.client.id, phase))
+                self._observe(ClientDiverged(t, update.client.id, phase))
 
         def kept(new: Sequence[LocalUpdate]) -> list[LocalUpdate]:
             return [*finished.values(), *([] if limits else new)]  # partial work follows from the whole
 
         def timed(updates: Sequence[LocalUpdate], running: int) -> Decision:
             nonlocal held, since
-            self._tell(observe)
+            self._tell()
             decision = gate(kept(updates), running)
             if decision == "hold" and not running:
                 since = since or time.perf_counter()
@@ -436,7 +434,7 @@ class Engine:
         except RoundInterrupted as interrupted:
             raise RoundInterrupted(kept(interrupted.updates)) from None
         finally:
-            self._tell(observe)
+            self._tell()
         every = mine | {update.client.id: update for update in updates}
         return [every[client] for client in participants], held
 
@@ -447,7 +445,6 @@ class Engine:
         unmeasured: bool,
         participants: tuple[int, ...],
         new: Collection[int],
-        observe: Observer,
     ) -> tuple[dict[int, dict[str, Answers]], dict[int, float]]:
         """The answers of evaluated clients, by default of the `new` ones, and their operations if they count."""
         t, settings, now = after.round, self._config.evaluation, self._now
@@ -467,7 +464,7 @@ class Engine:
             chosen = [client for client in eligible if client in new]
         else:
             chosen = [client for client in participants if client in present]
-        observe(EvaluationStarted(t, len(chosen)))
+        self._observe(EvaluationStarted(t, len(chosen)))
         infos = now.federation.clients
 
         def job(k: int) -> Job:
@@ -479,14 +476,14 @@ class Engine:
         work = Work(now.hooks, t + aggregated, Jobs(chosen, job))
         asked = Asked(settings.batch_size, parts, dict(self._measures))
         answers = evaluate(self._runner, work, asked, received=aggregated)
-        self._tell(observe)
+        self._tell()
         counts = self.clock is not None and self.clock.system.count_evaluation
         return answers, operations(self._runner.context, work, answers) if counts else {}
 
-    def _tell(self, observe: Observer) -> None:
+    def _tell(self) -> None:
         """Pass the runner's notes to the observer."""
         for note in self._runner.take_notes():
-            observe(Warned(note))
+            self._observe(Warned(note))
 
     def _unmeasured(self, before: Record | None) -> bool:
         """Whether there is no last record, or it lacks metrics that are measured now."""
