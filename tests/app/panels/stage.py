@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from textual.pilot import Pilot
 
 from simulator.base.record import Record
 from simulator.results.analysis.feed import Feed
+from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tui.app.app import FRAME_ROWS
 from tui.app.charts.look import Glyphs
@@ -26,6 +28,11 @@ def read(folder: Path) -> SessionData:
     feed = Feed(folder)
     feed.poll()
     return feed.run
+
+
+def with_records(view: View, records: Sequence[Any]) -> View:
+    """The same view of a run with these records."""
+    return replace(view, run=replace(view.run, ledger=Ledger.of(records)))  # type: ignore[arg-type]
 
 
 def measured(records: Sequence[Record]) -> list[dict[str, Any]]:

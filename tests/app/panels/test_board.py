@@ -302,15 +302,10 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("studies")
     folder = root / "sessions"
     study = StudySpec("quickstart", over={"method": tuple(METHODS), "seed": (0, 1, 2)})
-    points = [
-        Point(
-            f"{method}-s{seed}",
-            {"method": method, "seed": seed},
-            sessions.config(10, 20, method, seed=seed, runtime={"threads_per_client": 1}),
-        )
-        for method in METHODS
-        for seed in (0, 1, 2)
-    ]
+    points = []
+    for method, seed in product(METHODS, (0, 1, 2)):
+        config = sessions.config(10, 20, method, seed=seed, runtime={"threads_per_client": 1})
+        points.append(Point(f"{method}-s{seed}", {"method": method, "seed": seed}, config))
     checkpoints.Group.open(folder / "t3", documents(study, points)).close("stopped")
     for point in points[:-1]:
         method, seed = point.axes["method"], point.axes["seed"]
@@ -422,12 +417,8 @@ def test_one_band_at_a_time_is_shown_without_gaps_that_of_the_row_under_the_curs
 
     async def act(pilot: Any, panel: ComparePanel) -> None:
         pilot.app.console._color_system = system
-        for key in (
-            seeds_home / "t3" / "standalone-s0",
-            seeds_home / "base",
-            seeds_home / "t3" / "fedlora-s0",
-        ):
-            panel._table.put_cursor(key)
+        for name in ("t3/standalone-s0", "base", "t3/fedlora-s0"):
+            panel._table.put_cursor(seeds_home / name)
             await pilot.pause()
             figure, scheme = panel._chart.figure, look_of(panel._chart)
             assert figure.band is not None

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.panels.stage import Act, doing, on_stage, read
+from tests.app.panels.stage import Act, doing, on_stage, read, with_records
 from tui.app.panels.cost import charts, facts_of, rows, seconds
 from tui.app.view import View
 from tui.app.widgets.table import Cell
@@ -130,13 +129,18 @@ def to(chart: str) -> Act:
     return act
 
 
+def with_timing(view: View, rounds: int = 20, **timing: Any) -> View:
+    """The same run up to a round with these times; functions: of the round."""
+    records = []
+    for record in view.run.records[:rounds]:
+        own = {key: value(record["round"]) if callable(value) else value for key, value in timing.items()}
+        records.append(record | {"timing": record["timing"] | own})
+    return with_records(view, records)
+
+
 def waiting(view: View, **seconds: float) -> View:
     """The same run with pauses in these rounds: r5=60.0."""
-    records = [
-        record | {"timing": record["timing"] | {"waited": seconds.get(f"r{record['round']}", 0.0)}}
-        for record in view.run.records
-    ]
-    return replace(view, run=replace(view.run, ledger=Ledger.of(records)))
+    return with_timing(view, waited=lambda round: seconds.get(f"r{round}", 0.0))
 
 
 @pytest.mark.long
@@ -154,41 +158,34 @@ def test_a_pause_is_in_the_title_and_leaves_the_axis_to_work(view: View) -> None
 
 @pytest.mark.long
 def test_the_memory_of_a_gpu_is_a_chart_where_there_was_one(view: View) -> None:
-    records = [
-        record | {"timing": record["timing"] | {"gpu_memory": 2 << 30}} for record in view.run.records[:3]
-    ]
-    on_gpu = replace(view, run=replace(view.run, ledger=Ledger.of(records)))
-    (line,) = (
-        on_stage("cost", on_gpu, to("peak GPU memory of tensors"))[0].panel._charts["third"].figure.series
-    )
+    on_gpu = with_timing(view, rounds=3, gpu_memory=2 << 30)
+    app, _ = on_stage("cost", on_gpu, to("peak GPU memory of tensors"))
+    (line,) = app.panel._charts["third"].figure.series
     assert (line.name, line.y.tolist()) == ("GPU memory", [2.0, 2.0, 2.0])
     assert dict(facts_of(on_gpu))["GPU"] == "2.0 GiB"
-
-
-def told(view: View, **metrics: float) -> View:
-    """The same run with figures of its method in every round."""
-    records = [record | {"method_metrics": metrics} for record in view.run.records]
-    return replace(view, run=replace(view.run, ledger=Ledger.of(records)))
 
 
 @pytest.mark.long
 def test_the_method_s_figures_are_charts_to_step_through(view: View) -> None:
     seen: list[tuple[str, float]] = []
+    told = with_records(
+        view, [each | {"method_metrics": {"server_loss": 0.5, "spread": 3}} for each in view.run.records]
+    )
 
     def note(panel: Any) -> None:
         (line,) = panel._charts["third"].figure.series
         seen.append((line.name, float(np.max(line.y))))
 
-    on_stage("cost", told(view, server_loss=0.5, spread=3), doing(*["next"] * 3, each=note))
+    on_stage("cost", told, doing(*["next"] * 3, each=note))
     assert seen == [("server_loss", 0.5), ("spread", 3.0), ("server_loss", 0.5)]
 
 
 @pytest.mark.long
 def test_what_an_earlier_version_did_not_record_is_said_to_be_missing(view: View) -> None:
     timing = {"seconds": 2.5, "train": 2.0, "evaluate": 0.4, "checkpoint": 0.1, "at": ""}
-    old = Ledger.of([sessions.record(round, 10, timing=timing) for round in (1, 2)])
+    old = [sessions.record(round, 10, timing=timing) for round in (1, 2)]
     memory = to("peak memory of the process")
-    app, _ = on_stage("cost", replace(view, run=replace(view.run, ledger=old)), memory)
+    app, _ = on_stage("cost", with_records(view, old), memory)
     machine = app.panel._parts["third"]
     assert machine._said == "No memory was recorded in these rounds."
     drawn = app.panel._charts["second"].figure.series
@@ -224,11 +221,9 @@ def timed(view: View) -> View:
     """The same on a clock: round r takes from 10 (r − 1) to 10 r s, and 3 J. Client 0 trains all the time."""
     from tests.analysis.runs import time
 
-    records = [
-        record | {"time": time(10.0 * place, 10.0 * place + 10)}
-        for place, record in enumerate(view.run.records)
-    ]
-    return replace(view, run=replace(view.run, ledger=Ledger.of(records)))  # type: ignore[arg-type]
+    return with_records(
+        view, [each | {"time": time(10.0 * at, 10.0 * at + 10)} for at, each in enumerate(view.run.records)]
+    )
 
 
 def test_simulated_time_and_energy_are_facts_of_a_round_on_the_clock(view: View) -> None:

@@ -14,7 +14,7 @@ from simulator.results.analysis.events import description
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.panels.stage import doing, measured, on_stage, read, words
+from tests.app.panels.stage import doing, measured, on_stage, read, with_records, words
 from tui.app.charts.chart import Mark
 from tui.app.panels import PANELS, cost
 from tui.app.panels.base import marks, recent, sizes, traffic
@@ -27,10 +27,6 @@ from tui.common.formatting import percent, points
 @pytest.fixture
 def view(at_home: Path) -> View:
     return View(read(at_home / "main"), sessions_dir=at_home)
-
-
-def with_records(view: View, records: list[Any]) -> View:
-    return replace(view, run=replace(view.run, ledger=Ledger.of(records)))
 
 
 @pytest.mark.long
