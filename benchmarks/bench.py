@@ -1,7 +1,6 @@
 """`make bench`: how fast clients train on this device, beside what it can reach and beside a loop without a simulator.
 
 On a CUDA device (`WHAT=gpu`) the tables are written into docs/performance.md. Every ratio is taken in one run.
-
 """
 
 import argparse

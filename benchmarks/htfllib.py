@@ -5,7 +5,6 @@ learning rate, and the number of rounds are the same, with one local epoch and p
 seed: as it is, and with what differs changed from outside. A difference is paired by seed.
 
 HtFLlib evaluates before it trains. Its "round number" r is the state after r rounds, as here.
-
 """
 
 import argparse

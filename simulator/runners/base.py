@@ -197,7 +197,6 @@ class Runner(ABC):
         """Start the machines that compute clients, once. Returns other ones, with what their bits depend on.
 
         Raises ConfigError if they are unavailable or, if `exact`, have other bits; DataError if they lack the data.
-
         """
         return ()
 

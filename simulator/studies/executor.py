@@ -158,7 +158,10 @@ class Process:
         pass_fds: Sequence[int] = (),
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """Run `main` of a module with these arguments and environment. Raises OSError."""
+        """Run `main` of a module with these arguments and environment variables, which replace the present ones.
+
+        Raises OSError if the system cannot start a process.
+        """
         # An unnamed file: a pipe would break if its reader died first.
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - read when the process has ended
         try:
@@ -184,13 +187,14 @@ class Process:
         return self._process.poll()
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """What `poll` returns, after its end or the timeout."""
+        """Wait for its end, or until the timeout. Returns what `poll` returns."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
 
     def send(self, signal: int) -> None:
+        """Send it a signal. Does nothing if it has ended."""
         self._process.send_signal(signal)
 
     def words(self) -> str:
@@ -200,10 +204,10 @@ class Process:
         return self._words.read().decode(errors="replace").strip()
 
     def close(self) -> None:
+        """Close the file of its stderr."""
         self._words.close()
 
     def ended(self) -> Ended | None:
-        """How it ended, after which it is closed; None while it runs."""
         if (code := self.poll()) is None:
             return None
         how = Ended(code, self.words())
@@ -218,7 +222,6 @@ class Here(Executor):
     """Processes on this machine, which share its GPU, and hold the study's lock. They get no Ctrl-C of this terminal.
 
     If this process dies, its end of their lifeline closes, and they stop.
-
     """
 
     def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:

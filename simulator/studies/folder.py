@@ -281,12 +281,12 @@ class Status:
 
     @property
     def rounds_left(self) -> int:
-        """With `until_time`, by the mean simulated time of a round."""
+        """Rounds until its end; with `until_time`, by the mean simulated time of a round."""
         return rounds_left(self.rounds, self.round, self.until_time, self.simulated)
 
     @property
     def left(self) -> float | None:
-        """Seconds, by the mean of its latest rounds; None before the first."""
+        """Seconds until its end, by the mean of its latest rounds; None before the first."""
         left = self.rounds_left
         return 0.0 if not left else fmean(self.seconds) * left if self.seconds else None
 
@@ -327,7 +327,10 @@ def status_of(study: Path, point: Point, last: int = 0) -> Status:
 
 
 def time_left(statuses: Sequence[Status], jobs: int) -> float | None:
-    """Seconds until all points are done, `jobs` at a time, if new ones take as long. None before a round."""
+    """Seconds until all points are done, `jobs` at a time, if those that have not begun take as long.
+
+    None until a round has been timed.
+    """
     known = [fmean(status.seconds) for status in statuses if status.seconds]
     if not known:
         return None

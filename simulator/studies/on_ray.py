@@ -1,7 +1,6 @@
 """Points on Ray: each has an actor on a node, which watches a process like those of a local sweep.
 
 Points of a study are compared with each other, so the nodes must compute the same bits.
-
 """
 
 import math

@@ -64,7 +64,6 @@ def opened(study: Path, point: Point, launch: Launch, reuse: str | None = None) 
     """The session of a point, new or at its last checkpoint, also a dead machine's. Users' files are loaded.
 
     Raises the errors of creating or resuming, and Reused if `reuse` names a place where an identical run is finished.
-
     """
     from simulator.sessions.session import Session
 
