@@ -12,6 +12,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -114,18 +115,18 @@ class _Folder:
         gray, size = self.headers(paths.tolist(), oddities)
         left = [(_counted(list(map(self.name, each))), why) for why, each in self.others.items()]
         said = Reading((*self.left_out, *left), tuple(self.warnings), tuple(self.notes))
-        return UnfittedSet(
+        found = UnfittedSet(
             (paths, gray),
             partial(_learned, size=size, old=old),
             labels=np.array([classes[each.label] for each in everything], dtype=np.int64),
             classes=tuple(classes),
             test_from=len(train),
-            domains=tuple(domains),
-            domain=np.array([domains[each.domain] for each in everything], dtype=np.int64)
-            if domains
-            else None,
             reading=oddities.told(said),
         )
+        if not domains:
+            return found
+        domain = np.array([domains[each.domain] for each in everything], dtype=np.int64)
+        return replace(found, domains=tuple(domains), domain=domain)
 
     def headers(self, files: Sequence[Path], oddities: Oddities) -> tuple[NDArray[np.bool_], tuple[int, int]]:
         """Whether each image is grayscale, and the width and height of all. None is decoded."""
@@ -328,10 +329,10 @@ class _Folder:
         names, rows = _rows(file)
         every = list(_walk(self.root))
         images = {self.name(each): each for each in every if _is_image(each)}
-        column, target, found = _columns(file, names, rows, images, self.config.target)
+        column, target, known = _columns(file, names, rows, images, self.config.target)
         given: dict[Path, str] = {}
         for line, row in rows:
-            path, label, where = found(row[column]), row[target].strip(), f"{file}, line {line}"
+            path, label, where = known.get(_path_in(row[column])), row[target].strip(), f"{file}, line {line}"
             if path is None:
                 raise DataError(
                     f"{where}: '{row[column]}' names no image in {self.root}, or several. Write its path in this "
@@ -426,24 +427,18 @@ def _rows(file: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     return names, rows
 
 
-Finder = Callable[[str], Path | None]
-"""Finds the image that a cell names."""
-
-
-def _finders(images: Mapping[str, Path]) -> Iterator[Finder]:
-    """By path, then also by name, then also by name without ending. One that several images have finds none."""
+def _lookups(images: Mapping[str, Path]) -> Iterator[dict[str, Path | None]]:
+    """Images by path, then also by name, then also by name without ending. None stands for several."""
     known: dict[str, Path | None] = {}
     files = images.values()
     for keys in (list(images), [image.name for image in files], [image.stem for image in files]):
-        added: dict[str, Path | None] = {}
-        for key, image in zip(keys, files, strict=True):
-            added[key] = None if key in added else image
-        known = added | known
+        counts, pairs = Counter(keys), zip(keys, files, strict=True)
+        known = {key: None if counts[key] > 1 else image for key, image in pairs} | known
+        yield known
 
-        def found(cell: str, known: Mapping[str, Path | None] = known) -> Path | None:
-            return known.get(cell.strip().replace("\\", "/").removeprefix("./"))
 
-        yield found
+def _path_in(cell: str) -> str:
+    return cell.strip().replace("\\", "/").removeprefix("./")
 
 
 def _columns(
@@ -452,16 +447,16 @@ def _columns(
     rows: Sequence[tuple[int, list[str]]],
     images: Mapping[str, Path],
     target: str | None,
-) -> tuple[int, int, Finder]:
-    """The columns of image files and of classes, and what finds a cell of the first. `images` are those by path."""
+) -> tuple[int, int, dict[str, Path | None]]:
+    """The columns of image files and of classes, and the images by the cells of the first. `images`: by path."""
     if target is not None and target not in names:
         raise ConfigError(
             f"data.target is '{target}', and {file} has no such column.{nearest(target, names)} It has "
             f"{_listed(names)}."
         )
     others = [number for number, name in enumerate(names) if name and name != target]
-    for found in _finders(images):
-        hits = [sum(found(row[number]) is not None for _, row in rows) for number in others]
+    for known in _lookups(images):
+        hits = [sum(known.get(_path_in(row[number])) is not None for _, row in rows) for number in others]
         if any(hits):
             break
     best = [number for number, count in zip(others, hits, strict=True) if count == max(hits)]
@@ -479,12 +474,12 @@ def _columns(
         raise DataError(
             f"{file} has several columns that name images: {_listed([names[each] for each in best])}. Keep one."
         )
-    if found(names[best[0]]) is not None:
+    if known.get(_path_in(names[best[0]])) is not None:
         raise DataError(
             f"{file} has no line of column names: its first line has {names[best[0]]}. Add one, such as 'file,label'."
         )
     other = next(number for number in [*others, -1] if number != best[0])
-    return best[0], names.index(target) if target is not None else other, found
+    return best[0], names.index(target) if target is not None else other, known
 
 
 def _learned(

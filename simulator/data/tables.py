@@ -736,8 +736,7 @@ def spelled_alike(what: str, texts: Collection[str]) -> list[str]:
     """What to say of values that look the same and are different texts."""
     first: dict[object, str] = {}
     for text in texts:
-        number = number_of(text)
-        look = unicodedata.normalize("NFKC", text).strip().casefold()
+        number, look = number_of(text), unicodedata.normalize("NFKC", text).strip().casefold()
         other = first.setdefault(look if number is None else number, text)
         if other != text:
             return [f"{what} has '{other[:40]}' and '{text[:40]}', which are different texts."]

@@ -206,10 +206,8 @@ def main(source: BinaryIO, target: BinaryIO) -> None:
         arrays: dict[str, Plain] = {}
         try:
             arrays, left_out = read(source.read(int.from_bytes(size, "little")))
-            said: dict[str, Any] = {
-                "arrays": {name: each[:3] for name, each in arrays.items()},
-                "left_out": left_out,
-            }
+            forms = {name: each[:3] for name, each in arrays.items()}
+            said: dict[str, Any] = {"arrays": forms, "left_out": left_out}
         except Refused as refused:
             said = {"error": f"has {refused}"}
         except MemoryError:
