@@ -261,10 +261,7 @@ def _dealt(held: Sequence[Labels], labels: Labels, part: Indices, stream: np.ran
 
 
 def _give_each_part(owner: Indices, part: Indices, labels: Labels, clients: int, parts: int) -> None:
-    """Swap samples of one class between clients, so that each client has at least one sample of each part.
-
-    All clients keep their class counts. Raises DataError if a client has too few samples.
-    """
+    """Swap samples of one class until each client has one of each part. Raises DataError for too few."""
     counts: NDArray[np.int64] = np.zeros((clients, parts), dtype=np.int64)
     np.add.at(counts, (owner, part), 1)
     for client, lacking in np.argwhere(counts == 0):

@@ -55,10 +55,9 @@ class PublicData:
     def of(
         cls, shown: SampleSet, config: DataConfig, seed: int, samples: SampleSet, inputs: Inputs
     ) -> "PublicData":
-        """The samples `shown`, on the CPU, if they have the form of the clients' `samples`, which have these `inputs`.
+        """Samples `shown` in the form of the clients' `samples`, which have these `inputs`. Raises ConfigError.
 
-        Images of another data set are normalized on themselves, and other samples as the clients' are. Raises
-        ConfigError.
+        Images of another data set are normalized on themselves, and other samples as the clients' are.
         """
         name, everything = f"data.public = '{config.public}'", [np.arange(len(shown))]
 
@@ -380,10 +379,7 @@ def fingerprint(
     changed: Sequence[Changed] = (),
     labels: Sequence[Labels] = (),
 ) -> str:
-    """SHA-256 (hex) of the samples' fingerprint, and of the lengths and contents of every client's parts.
-
-    Of changed data, also of later rounds' parts, and of permuted labels.
-    """
+    """SHA-256 (hex) of the samples, of all clients' parts in all rounds, and of permuted labels."""
     digest = hashlib.sha256(samples.fingerprint.encode())
     for each in [None, *changed]:
         if each is not None:
@@ -438,10 +434,7 @@ def _on_device(
     device: torch.device,
     apart: bool,
 ) -> list[tuple[ClientData, ...]]:
-    """The clients' indices as tensors, of each stage. An array that several clients share becomes one tensor.
-
-    apart: each client has indices of its own (`FederatedData.apart`).
-    """
+    """The clients' indices of each stage. An array that several clients share becomes one tensor."""
     moved: dict[tuple[int, int], Tensor] = {}
     made: dict[tuple[int, int], ClientData] = {}
 
@@ -470,10 +463,7 @@ def _on_device(
 
 
 def load(source: Source, device: torch.device) -> FederatedData:
-    """Load the data, which are the same every time, as their fingerprint shows.
-
-    Raises ConfigError or DataError if they are missing or cannot be divided as configured.
-    """
+    """The data, the same every time, as their fingerprint shows. Raises ConfigError or DataError."""
     config = source.config
 
     def formed(found: LabeledSet) -> LabeledSet:

@@ -115,10 +115,7 @@ def folder_of(dataset: str) -> Path | None:
 
 
 def load(name: str, columns: DataConfig) -> LabeledSet:
-    """All samples, those of the split `test` as the own test set. Other splits than `train` and `test` are left out.
-
-    Raises ConfigError for a wrong name or wrong columns, DataError for data that cannot be had or are no samples.
-    """
+    """All samples, those of the split `test` as the own test set. Raises ConfigError or DataError."""
     found = _open(name, columns)
     columns, features, target = found.columns, found.train.features, found.target
     kind, column = _form(found)
@@ -324,10 +321,7 @@ def _form(found: _Opened) -> tuple[Kind, str]:
 
 
 def _table(found: _Opened, names: Sequence[str]) -> tuple[Any, OwnParts]:
-    """These columns of all samples as a data frame, and what the data set has fixed.
-
-    A test split without labels is left out: its classes are all −1.
-    """
+    """Columns of all samples as a data frame, and what is fixed. A test split without labels is left out."""
     import pandas as pd
 
     features, parts, target = found.train.features, [found.train.frame(names)], found.target
@@ -408,10 +402,7 @@ def is_saved(folder: Path) -> bool:
 
 
 def _of_folder(folder: Path) -> tuple[dict[str, Split], dict[str, list[str]], LeftOut]:
-    """The splits of a folder, and by split the client of each sample; empty without a folder for each client.
-
-    Raises DataError for a folder that was not written by `save_to_disk`, or is damaged.
-    """
+    """The splits of a folder, and by split the client of each sample, if it has a folder for each. Raises DataError."""
     folder = folder.absolute()
     saved = [each for each in _folders(folder) if _is_one(each)]
     if _is_one(folder):

@@ -190,10 +190,7 @@ class _Folder:
         return found, tested
 
     def splits(self) -> tuple[_Split, _Split | None]:
-        """The training part and the own test set, if there is one.
-
-        Splits are folders around the class folders, or in each of them. Without splits, everything is for training.
-        """
+        """The training part and the own test set. Splits are folders around the class folders, or in each of them."""
         root, names = self.root, _names(self.root)
         splits = [name for name in names if split_role(name)]
         nested = [name for name in splits if _nested(root / name)]
@@ -485,10 +482,7 @@ def _columns(
 def _learned(
     samples: UnfittedSet, held: Indices | None, size: tuple[int, int], old: bool
 ) -> Callable[[UnfittedSet], SampleSet]:
-    """The channels of images: one if most images at `held` are gray, in every domain.
-
-    None: the rule of older sessions, by which all training images count.
-    """
+    """The channels of images: one if most at `held` are gray, in every domain. None: of all training images."""
     chosen = np.arange(samples.test_from) if held is None else held
     _, gray = samples.columns
     domain = np.zeros(len(gray), dtype=np.int64) if samples.domain is None else samples.domain

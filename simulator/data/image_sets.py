@@ -567,10 +567,7 @@ class DecodedDataset(PublishedDataset):
 
 
 def contents(archive: Path, wanted: dict[str, int]) -> Iterator[tuple[str, bytes, int]]:
-    """The name and content of every wanted member, in the archive's order, and the bytes of the archive read so far.
-
-    Nothing is unpacked to disk, so a path in the archive cannot lead outside.
-    """
+    """Each wanted member's name and content, and the bytes read so far. Nothing is unpacked to disk."""
     if archive.suffix == ".zip":
         done = 0
         with zipfile.ZipFile(archive) as opened:

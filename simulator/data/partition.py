@@ -433,10 +433,7 @@ def stratified(
 
 @cache  # only a few are distinct, even for many clients
 def _others(samples: int, classes: int, shares: tuple[float, ...]) -> Indices:
-    """Part numbers of a client's samples by class, without the first of each class, which is for training.
-
-    They are evenly spread, so that any stretch is a fair sample.
-    """
+    """Part numbers by class without its first sample, evenly spread so that any stretch is a fair sample."""
     minimum = [max(classes, 1)] + [1] * (len(shares) - 1)
     train, *rest = apportion(samples, shares, minimum).tolist()
     totals = [train - classes, *rest]

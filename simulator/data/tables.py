@@ -336,11 +336,10 @@ def samples(where: Where, table: Any, columns: DataConfig, own: OwnParts) -> Unf
 def _learned(
     where: Where, types: bool, columns: DataConfig, rows: UnfittedSet, held: Indices | None
 ) -> Callable[[UnfittedSet], SampleSet]:
-    """The form of rows: a column of numbers as it is, or a column of zeros and ones for each text of the rows `held`.
+    """The form of rows: numbers as they are, and a column of zeros and ones for each text of the rows `held`.
 
-    A text that none of them has is zero in all these columns. `columns.fill` says which value of these rows replaces a
-    missing one. Without types, a column has numbers if all of `held` have: the rule of older sessions. held=None: the
-    rule of still older sessions, by which all rows count.
+    `columns.fill` says which value of these rows replaces a missing one. Without types, a column has numbers if all of
+    `held` have: the rule of older sessions. held=None: the rule of still older ones, by which all rows count.
     """
     forms: list[tuple[Column, list[str] | None, Any]] = []
     names: list[str] = []

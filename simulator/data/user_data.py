@@ -72,10 +72,7 @@ class _Keys(NamedTuple):
 
 
 def load(file: Path, old: bool) -> LabeledSet:
-    """The samples of an `.npz`: docs/datasets.md has its keys. `old`: by the rule of older sessions.
-
-    Raises DataError for missing, damaged, or unexpected contents.
-    """
+    """The samples of an `.npz`: docs/datasets.md has its keys. `old`: as older sessions. Raises DataError."""
     keys, arrays = _read_npz(file)
     name, stored = keys.kind, keys.stored
     if "labels" not in arrays:
@@ -318,10 +315,7 @@ def _samples(
 def _order(
     file: Path, stored: str, kind: str, shape: tuple[int, ...], facts: Mapping[str, Values], old: bool
 ) -> str:
-    """The order of the axes of samples, a letter for each. Raises DataError if there may be two, and none is declared.
-
-    `old`: older sessions took the first order for every array.
-    """
+    """The order of the axes, a letter for each. Raises DataError for two. `old`: older sessions took the first."""
     orders = _SAMPLES[kind].orders[len(shape)]
     if "axes" in facts:
         given = str(facts["axes"]).lower()
@@ -372,10 +366,7 @@ def _spelled(order: str) -> str:
 
 
 def _make_bytes(file: Path, found: dict[str, Values]) -> list[str]:
-    """Make images uint8, and say how if a value changes. Raises DataError if it is unclear what is white.
-
-    The range is that of all parts together.
-    """
+    """Make images uint8 by the range of all parts, and say how. Raises DataError if it is unclear what is white."""
     if all(images.dtype == np.uint8 for images in found.values()):
         return []
     names = " and ".join(f"'{name}'" for name in found)
