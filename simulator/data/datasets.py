@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from platformdirs import user_cache_dir
 
@@ -292,21 +292,20 @@ def load(
     `config` says how to read columns and folders. Raises ConfigError for a name that is none of these, and for columns
     or a layout of other data; DataError if the data are unavailable or unreadable.
     """
-    path = Path(name_or_path).expanduser()
+    path, source = Path(name_or_path).expanduser(), _source(name_or_path)
     labels = None if config.finds_domains else config.labels
-    if is_folder(name_or_path) and hugging_face.is_saved(path):
+    if source == "folder" and hugging_face.is_saved(path):
         raise ConfigError(
             f"{path} was written by save_to_disk of Hugging Face. Use {shlex.quote(f'hf:{path.absolute()}')}."
         )
     for key, given in (("labels", labels is not None), ("domains", isinstance(config.domains, bool))):
-        if given and not is_folder(name_or_path):
+        if given and source != "folder":
             raise ConfigError(
                 f"data.{key} says how to read a folder, and '{name_or_path}' is none. Leave it out."
             )
-    if hugging_face.is_name(name_or_path):
+    if source == "hub":
         return hugging_face.load(name_or_path, config)
-    is_own = name_or_path not in _DATASETS
-    if is_own and is_table(name_or_path):
+    if source == "table":
         image = tables.image_column(path, config)
         return tables.load(path, config) if image is None else hugging_face.load_parquet(path, image, config)
     refuse_unknown(name_or_path)
@@ -320,7 +319,7 @@ def load(
             f"'{name_or_path}' is no CSV or Parquet file and no data set of Hugging Face, so it has no columns. Leave "
             f"out {' and '.join(f'data.{key}' for key in keys)}."
         )
-    if not is_own:
+    if source == "named":
         dataset = _DATASETS[name_or_path]
         if not dataset.is_present(data_dir):
             if not extras.allowed():
@@ -330,18 +329,30 @@ def load(
             dataset.fetch(data_dir, progress)
         return dataset.load(data_dir)
     try:
-        return (
-            image_folders.load(path, config) if path.is_dir() else user_data.load(path, config.finds_domains)
-        )
+        if source == "folder":
+            return image_folders.load(path, config)
+        return user_data.load(path, config.finds_domains)
     except OSError as unreadable:
         raise image_folders.damaged(Path(unreadable.filename or path), unreadable) from unreadable
 
 
+def _source(name_or_path: str) -> Literal["named", "hub", "folder", "table", "npz"] | None:
+    """What a name means: a data set of htfl-sim or of Hugging Face, or a user's own folder, table, or arrays."""
+    path = Path(name_or_path).expanduser()
+    if name_or_path in _DATASETS:
+        return "named"
+    if hugging_face.is_name(name_or_path):
+        return "hub"
+    if path.is_dir():
+        return "folder"
+    if path.is_file() and path.name.lower().endswith(TABLES):
+        return "table"
+    return "npz" if path.is_file() and path.suffix.lower() == ".npz" else None
+
+
 def refuse_unknown(name_or_path: str) -> None:
     """Raise ConfigError for what is neither a data set nor a user's own data."""
-    path = Path(name_or_path).expanduser()
-    own = hugging_face.is_name(name_or_path) or is_table(name_or_path) or _is_npz(name_or_path)
-    if name_or_path not in _DATASETS and not path.is_dir() and not own:
+    if _source(name_or_path) is None:
         raise ConfigError(_unknown(name_or_path))
 
 
@@ -369,28 +380,12 @@ def _unknown(name_or_path: str) -> str:
     )
 
 
-def _is_npz(path: str) -> bool:
-    file = Path(path).expanduser()
-    return file.suffix.lower() == ".npz" and file.is_file()
-
-
 def read(config: DataConfig, dataset: str, folder: Path) -> LabeledSet:
     """The samples of the clients' data set or of the public one. The data set's own files are in `folder`."""
-    if not config.finds_domains and dataset != config.dataset and not is_folder(dataset):
+    if not config.finds_domains and dataset != config.dataset and _source(dataset) != "folder":
         config = config.model_copy(update={"domains": None, "labels": None})
     found = load(dataset, folder, config=config)
     return words.as_before(found) if config.finds_domains else found
-
-
-def is_folder(path: str) -> bool:
-    """Whether this is a user's own folder."""
-    return path not in _DATASETS and Path(path).expanduser().is_dir()
-
-
-def is_table(path: str) -> bool:
-    """Whether this is a user's own CSV or Parquet file."""
-    file = Path(path).expanduser()
-    return file.name.lower().endswith(TABLES) and file.is_file()
 
 
 def kind_of(name_or_path: str, columns: DataConfig = DEFAULTS) -> Kind:
@@ -398,30 +393,31 @@ def kind_of(name_or_path: str, columns: DataConfig = DEFAULTS) -> Kind:
 
     A data set of Hugging Face is downloaded if only its columns tell.
     """
-    if name_or_path in _DATASETS:
+    source = _source(name_or_path)
+    if source == "named":
         return _DATASETS[name_or_path].spec.kind
-    spec = declared(name_or_path, columns)
-    if spec is not None:
+    if (spec := declared(name_or_path, columns)) is not None:
         return spec.kind
-    if hugging_face.is_name(name_or_path):
+    if source == "hub":
         return hugging_face.kind_of(name_or_path, columns)
-    if is_table(name_or_path) and tables.image_column(Path(name_or_path).expanduser(), columns) is None:
-        return "table"
-    return "image"
+    is_table = source == "table" and tables.image_column(Path(name_or_path).expanduser(), columns) is None
+    return "table" if is_table else "image"
 
 
 def declared(path: str, columns: DataConfig = DEFAULTS) -> InputSpec | None:
     """The form of the samples in a user's own data, without reading them; None if it is unknown."""
-    if columns.text is not None and (hugging_face.is_name(path) or is_table(path)):
+    source = _source(path)
+    if columns.text is not None and source in ("hub", "table"):
         return words.SPEC
-    return user_data.declared(Path(path).expanduser()) if _is_npz(path) else None
+    return user_data.declared(Path(path).expanduser()) if source == "npz" else None
 
 
 def users(name_or_path: str, columns: DataConfig) -> Users:
     """The users of a table or a data set of Hugging Face; none of other data."""
-    if hugging_face.is_name(name_or_path):
+    source = _source(name_or_path)
+    if source == "hub":
         return hugging_face.users(name_or_path, columns)
-    return Users(tables.users(Path(name_or_path).expanduser(), columns) if is_table(name_or_path) else ())
+    return Users(tables.users(Path(name_or_path).expanduser(), columns) if source == "table" else ())
 
 
 def has_users(name_or_path: str) -> bool:
