@@ -81,9 +81,7 @@ class SmallModel(SharedNetwork):
 class PrivateModuleConfig(MethodConfig):
     """The option that these methods have in common."""
 
-    small: str | None = Field(
-        None, description="the small model's architecture; default: the clients' smallest"
-    )
+    small: str | None = Field(None, description="the small model's architecture; default: the smallest")
 
 
 class PrivateModule(SmallModel):
