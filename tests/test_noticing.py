@@ -159,11 +159,7 @@ def test_watchers_that_a_switch_turns_on_are_told_what_goes_on_already(tmp_path:
 def test_watchers_that_a_switch_turns_off_stay_off_after_a_resume(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     session = Session.create(config(PLATEAU), folder, tmp_path)
-    checkpoints.post(
-        folder,
-        "switch",
-        {"method": None, "set": ["watch={}"]},
-    )
+    checkpoints.post(folder, "switch", {"method": None, "set": ["watch={}"]})
     session.run(stop=lambda: "enough" if session.round == 2 else None)
     with Session.resume(folder, tmp_path) as resumed:
         assert not resumed.config.watch.watchers

@@ -32,15 +32,7 @@ from tui.app.dialogs.run_forms import ForkWish, NewRun
 from tui.app.host import Alert, sequence, tell_news
 from tui.app.panels.log import upto
 from tui.app.panels.sessions import SessionList
-from tui.app.runs import (
-    Beginning,
-    LaunchOptions,
-    LocalRuns,
-    ProcessRun,
-    RunEnded,
-    RunStarted,
-    _failure,
-)
+from tui.app.runs import Beginning, LaunchOptions, LocalRuns, ProcessRun, RunEnded, RunStarted, _failure
 from tui.app.steering import Steering, _waiting
 from tui.app.terminal import CANNOT, RUNS
 from tui.app.view import View

@@ -1,8 +1,4 @@
-"""The terminal app: the panels of one session, dialogs over them, and the keys for both.
-
-It owns its parts: `steering` sends commands to runs, `runs` are those started here, and `computations` are processes
-that compute. All read and change one `view`. When it changes, the visible panel draws it.
-"""
+"""The terminal app: the panels of one session, dialogs over them, and the keys for both."""
 
 import asyncio
 import csv
@@ -202,10 +198,7 @@ def offer_export(host: Host) -> None:
 
 
 def export(host: Host, what: str) -> tuple[Path, str]:
-    """Write one of EXPORTS. Returns the file, and its text if the user should read it at once.
-
-    Raises OSError, or the project's errors for an unreadable session.
-    """
+    """Write one of EXPORTS. Returns the file, and its text to read at once. Raises OSError, or the project's errors."""
     name = host.view.run.name
     if what == "command":
         if not name:

@@ -148,9 +148,7 @@ class Host(App[str]):
     # Notices and dialogs
 
     def say(self, message: str, severity: Severity = "information", holds: Holds | None = None) -> None:
-        """Show a notice of one sentence in place of an equal one. It disappears early when it does not hold any more,
-        and is not shown if it does not hold now.
-        """
+        """Show a sentence in place of an equal one, if it holds, until it does not hold any more."""
         self._review()
         if holds is not None and not holds():
             return
@@ -256,10 +254,7 @@ class MethodChoices:
 
 
 class Computations:
-    """What is computed on request for the session shown: of each of JOBS one at a time, in a process of its own.
-
-    The results are in the fields of View with the jobs' names; the session's files stay as they are.
-    """
+    """What is computed on request for the session shown: of each of JOBS one at a time. Results are fields of View."""
 
     def __init__(self, host: Host, data_dir: Path) -> None:
         self._host, self._data_dir = host, data_dir
@@ -384,10 +379,7 @@ def tell_news(
     say: Callable[[str, Severity], None],
     write: Callable[[str], object],
 ) -> None:
-    """Tell what watchers noticed since the session was read before. Nothing when it is opened.
-
-    say: shows a sentence. write: sends characters to the terminal.
-    """
+    """Tell what watchers noticed since the session was read before; nothing when it is opened."""
     if not before.document or before.folder != now.folder or before.events is now.events:
         return
     for event in now.events[len(before.events) :]:

@@ -31,7 +31,7 @@ from tui.app.dialogs.run_forms import (
     ResumeWish,
     ShadowDialog,
 )
-from tui.app.host import Host
+from tui.app.host import Host, Severity
 from tui.common.errors import WATCHED, explain
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class LocalRuns:
 
     @property
     def rounds(self) -> int:
-        """The number of rounds of that session, if it was shown."""
+        """Those of that session, if it was shown."""
         run = self._host.view.run
         return run.rounds if self.launch is not None and self.launch.folder == run.folder else 0
 
@@ -272,10 +272,7 @@ class LocalRuns:
             self.start(self._options.again(folder))
 
     def fork(self, beside: bool = False) -> None:
-        """Ask for the fork at the round shown, once it is known which methods can continue there.
-
-        beside: for a run of another method beside the session shown.
-        """
+        """Ask for a fork at the round shown. beside: for a run of another method beside the session."""
         run = self._host.view.run
 
         def show(choices: list[MethodCard]) -> None:
@@ -380,18 +377,17 @@ class LocalRuns:
     def ended(self, message: RunEnded) -> None:
         folder, failure, run = message.folder, message.failure, self._host.view.run
         self._host.background.begin(f"run {folder}", "")
-        name, over = name_of(folder), self._latest(folder)
-
-        def holds() -> bool:
-            """Whether the session was not started again."""
-            return self._latest(folder) is over
-
+        over = self._latest(folder)
+        said = f"is {message.state}." if failure is None else f"failed: {failure}"
+        kind: Severity = "information" if failure is None else "error"
+        self._host.say(
+            f"{name_of(folder)} {said}", kind, lambda: self._latest(folder) is over
+        )  # not started again
         if failure is None:
-            self._host.say(f"{name} is {message.state}.", holds=holds)
             return
-        self._host.say(f"{name} failed: {failure}", "error", holds)
-        about: Event = {"event": "failed", "at": steering.now(), "round": run.round, "message": failure}
-        self._failures[folder] = about
+        self._failures[folder] = {
+            "event": "failed", "at": steering.now(), "round": run.round, "message": failure,
+        }  # fmt: skip
         if run.folder == folder:
             self._host.change(run=self.with_failure(run))
 

@@ -1,7 +1,4 @@
-"""Steers the session shown, in any process, or those selected in the list of sessions: commands and their answers.
-
-Commands go to mailboxes. In the list, the session under the cursor is steered, or all marked ones.
-"""
+"""Steers the session shown, or those selected in the list of sessions: commands to mailboxes, and their answers."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

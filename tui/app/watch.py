@@ -97,12 +97,8 @@ class Pairing:
         self._feed.poll()
         now, before = self._feed.run, self._told
         # What its run does within a round is of no interest.
-        if (
-            again
-            or before is None
-            or before.ledger is not now.ledger
-            or (before.state, before.error) != (now.state, now.error)
-        ):
+        same = before is not None and before.ledger is now.ledger
+        if again or before is None or not same or (before.state, before.error) != (now.state, now.error):
             self._told = now
             self._post(PairRead(run.folder, Pair(run.folder, partner, now, self._found)))
 

@@ -111,10 +111,7 @@ class Worker:
         self._process.kill()
 
     def result(self, tell: Tell = lambda text: None) -> Any:
-        """Wait for the result, a sentence with the reason of a failure, or None if it was canceled.
-
-        tell: receives the texts about the progress.
-        """
+        """Wait for the result, a sentence with the reason of a failure, or None if it was canceled."""
         with self._process as process:
             assert process.stdout is not None
             while (said := process.stdout.readline()).startswith(PROGRESS):

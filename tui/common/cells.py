@@ -80,10 +80,7 @@ def cells_of(text: str) -> list[str]:
 
 
 def in_lines(text: str, room: int) -> list[str]:
-    """`text` in lines of at most `room` cells, broken at spaces where there are some.
-
-    A wide character has its two cells even if `room` is less.
-    """
+    """`text` in lines of at most `room` cells, broken at spaces; a wide character has its two cells in any case."""
     if text.isascii() or all(cell_count(one) == 1 for one in {*text}):
         return wrap(text, room)
     lines, line = [], ""
@@ -125,10 +122,7 @@ def fit(text: str, room: int, ellipsis: str, right: bool = False) -> str:
 
 
 def apart(names: Collection[str], room: int, ellipsis: str) -> dict[str, str]:
-    """Each name after `cut`. Names that would look the same show the part in which they differ.
-
-    With too little room, they may still look the same.
-    """
+    """Each name after `cut`. Names that would look alike show the part in which they differ, if there is room."""
     shown = {name: cut(name, room, ellipsis) for name in names}
     alike = defaultdict(list)
     for name, text in shown.items():

@@ -55,10 +55,7 @@ def report(error: BaseException, debug: bool, flags: Collection[str] | None = No
 
 
 def explain(error: BaseException, flags: Collection[str] | None = None) -> tuple[str, int]:
-    """The sentence or two for an error, empty if there is nothing to print, and the exit code.
-
-    An error names arguments as in Python, in backticks. Here, they become flags.
-    """
+    """The sentence or two for an error, or "", with arguments in backticks as flags; and the exit code."""
     message, code = _explain(error)
     return as_flags(message, flags), code
 

@@ -21,10 +21,7 @@ def effect_title(effect: "Effect") -> str:
 
 
 def effect_table(effect: "Effect") -> tuple[list[str], list[list[str]]]:
-    """The titles of the columns, with > before those of numbers, and the rows. Values are means.
-
-    Rows: the rounds before and after, their difference, and the same rounds of the fork's parent.
-    """
+    """Titles, with > before those of numbers, and rows: before, after, their difference, and the fork's parent then."""
     before, after, beside = effect.before, effect.after, effect.beside
     clocked = any(each and each.simulated is not None for each in (before, after, beside))
     titles = ["", "rounds", ">accuracy", ">per round", ">bytes", ">time", *[">simulated"] * clocked]

@@ -86,9 +86,7 @@ def wrapped(text: str, width: int) -> tuple[str, ...]:
 
 
 def printable(text: object) -> str:
-    """Text on one line, with control characters as escapes: a name or a file must neither steer the terminal nor begin
-    a line.
-    """
+    """Text on one line, with control characters as escapes: it must neither steer the terminal nor begin a line."""
     return escaped(str(text))
 
 
@@ -110,10 +108,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(
-    values: Sequence[float | None],
-    width: int,
-    bars: str = BARS,
-    limits: tuple[float, float] | None = None,
+    values: Sequence[float | None], width: int, bars: str = BARS, limits: tuple[float, float] | None = None
 ) -> str:
     """`width` characters for values from low to high of `limits`, the newest last. A space is a missing value.
 

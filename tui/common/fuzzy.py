@@ -14,10 +14,7 @@ Each = TypeVar("Each")
 
 
 def fits(text: str, query: str) -> bool:
-    """Whether every word of `query` is in the text, or has its letters in order within one word of it.
-
-    The first letter must begin a part of that word. Numbers are never spread: 12 does not find 1024.
-    """
+    """Whether every word of `query` is in the text, or is spread over a word of it from the beginning of a part."""
     return rank(text, query) is not None
 
 
@@ -36,10 +33,7 @@ def best(choices: Iterable[Each], query: str, text: Callable[[Each], str]) -> li
 
 
 def _rank(text: str, word: str) -> tuple[int, int] | None:
-    """The kind of fit, and its place or length.
-
-    0: the whole first token. 1: the text begins with the word. 2: a part does. 3: inside. 4: spread letters.
-    """
+    """0: the whole first token, 1: its beginning, 2: of a part, 3: inside, 4: spread; and the place or length."""
     at = text.find(word)
     if at == 0:
         return 0 if len(text.split(maxsplit=1)[0]) == len(word) else 1, 0

@@ -79,8 +79,7 @@ def _entry(name: str, about: str, width: int, style: str) -> list[Content]:
     ]
 
 
-Reference = tuple[str, Mapping[str, Any]]
-"""A session or preset to compare with, and its settings."""
+Reference = tuple[str, Mapping[str, Any]]  # a session or preset to compare with, and its settings
 NAME_CELLS = 28
 
 
@@ -186,10 +185,7 @@ BEGINNING = "No round is finished yet. The page starts after the first round."
 
 
 class WhyDialog(Dialog[None]):
-    """The findings on a client at the round shown, or its confusion matrix.
-
-    It follows the run, the round, and the client selected. A matrix stays at its round until another one is chosen.
-    """
+    """Findings on the client selected at the round shown, or its confusion matrix, which stays at its round."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "client(1)", "next client", show=False),

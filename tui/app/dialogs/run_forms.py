@@ -170,7 +170,7 @@ class NewRunDialog(Form[NewRun]):
 
     def _datasets(self) -> Sequence[Known]:
         missing = {name: catalog.is_missing(name, self._data) for name in catalog.dataset_names()}
-        return [(name, "not downloaded" if missing[name] else "here") for name in missing]
+        return [(name, "not downloaded" if gone else "here") for name, gone in missing.items()]
 
 
 def _raw(values: Mapping[str, str]) -> Mapping[str, Any]:
@@ -428,7 +428,15 @@ class SwitchDialog(Form[SwitchWish]):
 
     def body(self) -> Iterable[Widget]:
         yield Static(self.spelled(self._when), classes="text", markup=False)
-        yield Options(*map(self._option, self._choices.values()), id="methods", compact=True)
+        lines = []
+        for choice in self._choices.values():
+            name, title = padded(choice.name, 16), self.spelled(choice.title)
+            now = "  (now)" if choice.name == self._present else ""
+            line = Content.assemble((name, "bold"), title, (now, "bold"))
+            if choice.obstacle:
+                line = Content.assemble(name, title, "\n  cannot: ", self.spelled(choice.obstacle))
+            lines.append(Option(line, id=choice.name, disabled=choice.obstacle is not None))
+        yield Options(*lines, id="methods", compact=True)
         yield Static("", id="needs", markup=False)
         yield VerticalScroll(id="parameters", can_focus=False)
         yield from super().body()
@@ -481,14 +489,6 @@ class SwitchDialog(Form[SwitchWish]):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         if event.option_list.id == "methods":
             self.action_submit()
-
-    def _option(self, choice: MethodCard) -> Option:
-        name, title = padded(choice.name, 16), self.spelled(choice.title)
-        now = "  (now)" if choice.name == self._present else ""
-        line = Content.assemble((name, "bold"), title, (now, "bold"))
-        if choice.obstacle:
-            line = Content.assemble(name, title, "\n  cannot: ", self.spelled(choice.obstacle))
-        return Option(line, id=choice.name, disabled=choice.obstacle is not None)
 
     def _value(self, method: str, parameter: str) -> str:
         """The present value of a hyper-parameter; "" for those of other methods."""

@@ -66,15 +66,12 @@ class OfSessions(Form[str]):
 
     def begin(self) -> None:
         super().begin()
-        self.work(
-            lambda: self.about([sessions.dependents(folder) for folder in self._folders]),
-            self._tell,
-            self._tell,
-        )
 
-    def _tell(self, about: str) -> None:
-        self._about = about
-        self._remark()
+        def tell(about: str) -> None:
+            self._about = about
+            self._remark()
+
+        self.work(lambda: self.about(list(map(sessions.dependents, self._folders))), tell, tell)
 
     def about(self, found: Sequence[sessions.Dependents]) -> str:
         """The text under the field, by what depends on each session, on a thread."""
