@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import checkpoints
 import simulator
-from checkpoints import Damaged, Retention, Store, UnsupportedVersion
+from checkpoints import Damaged, Store, UnsupportedVersion
 from checkpoints.manifests import Manifest
 from checkpoints.schema import ObjectRef, Prefix, seal
 from simulator.config import Config
@@ -124,21 +124,6 @@ def test_a_fork_takes_uplinks_in_flight_along(session: Path, at_round: int) -> N
     assert reader.document["format"] == (3 if at_round == 1 else 2)
     finish(reader.folder)
     assert federations.committed(reader.folder) == federations.committed(session)
-
-
-@pytest.mark.long
-def test_pruning_keeps_the_tensors_of_a_checkpoint_that_stays(session: Path) -> None:
-    late = late_of(session)
-    finish(session)
-    held = CheckedReader(session).manifest(1).states
-    flying = {held[f"client/{late}/{part}"] for part in ("state", "uplink", "received")}
-    checkpoints.prune(session, Retention(last=1, pinned=frozenset({1})))
-    assert CheckedReader(session).rounds() == [1, 4]
-    assert all((session / ref.name).exists() for ref in flying)
-    assert checkpoints.verify(session) == []
-    checkpoints.prune(session, Retention(last=1))
-    assert checkpoints.verify(session) == []
-    assert not any((session / held[f"client/{late}/{part}"].name).exists() for part in ("uplink", "received"))
 
 
 @pytest.mark.parametrize("part", ["state", "uplink", "received"])

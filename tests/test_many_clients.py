@@ -159,16 +159,6 @@ def test_a_clients_recorded_accuracy_is_the_last_one_that_a_round_told(told: dic
 
 
 @pytest.mark.long
-def test_a_run_resumed_goes_on_from_what_was_told_before(told: dict[str, Path], tmp_path: Path) -> None:
-    for stop in (1, 2, 3):
-        folder = tmp_path / str(stop)
-        with Session.create(config(NEWS), folder, tmp_path) as session:
-            session.run(upto=stop)
-        Session.resume(folder, tmp_path).run()
-        assert federations.committed(folder) == federations.committed(told["news"])
-
-
-@pytest.mark.long
 def test_a_session_may_tell_of_all_and_then_of_news(told: dict[str, Path], tmp_path: Path) -> None:
     """Under either name of the setting."""
     for word in ('metrics_for="changed"', 'figures="news"'):

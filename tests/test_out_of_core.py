@@ -120,17 +120,6 @@ def test_a_client_that_took_part_is_as_its_checkpoint_has_it_and_another_as_it_b
 
 
 @pytest.mark.long
-def test_a_run_resumed_after_each_round_ends_as_one_left_alone(tmp_path: Path) -> None:
-    settings = config("lg_fedavg", checkpoint={"every": 2}, runtime={"cache": 0})
-    Session.create(settings, tmp_path / "s", tmp_path).close()
-    for round in (1, 2, 3):
-        with Session.resume(tmp_path / "s", tmp_path) as session:
-            session.run(upto=round)
-    alone = done(tmp_path / "alone", settings)
-    assert federations.committed(tmp_path / "s") == federations.committed(alone)
-
-
-@pytest.mark.long
 def test_what_a_checkpoint_holds_is_not_in_memory(tmp_path: Path) -> None:
     """Also not a state that a round left as it was: a step too small for float32 moves nothing, and the client's object
     is the one it had.

@@ -78,15 +78,6 @@ def test_the_observer_hears_of_a_round_after_it_is_committed(tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_a_session_made_and_left_before_its_first_round_begins_there(tmp_path: Path) -> None:
-    Session.create(config(), tmp_path / "s", tmp_path).close()
-    session = Session.resume(tmp_path / "s", tmp_path)
-    assert session.round == 0
-    session.run()
-    assert federations.committed(tmp_path / "s") == alone(tmp_path, config())
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_a_stop_between_checkpoints_writes_one(tmp_path: Path, rounds: int) -> None:
     """With a checkpoint every second round."""

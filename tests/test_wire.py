@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from simulator.base import rng
@@ -56,26 +54,6 @@ def test_what_would_travel_in_a_wasteful_form_is_refused() -> None:
     for dtype in (torch.int64, torch.bool, torch.uint8):
         with pytest.raises(TypeError, match=r"'labels' is .*: labels and counts travel as int32"):
             Wire(1).up(0, {"labels": torch.zeros(2, dtype=dtype)})
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["up", "down"]), st.integers(0, 3), st.integers(0, 9), st.sampled_from("ab")
-        ),
-        max_size=12,
-        unique_by=lambda each: each[:2],
-    )
-)
-def test_every_way_of_adding_up_gives_the_same_sum(sent: list[tuple[str, int, int, str]]) -> None:
-    wire = Wire(4)
-    for direction, client, size, part in sent:
-        getattr(wire, direction)(client, {f"{part}/x": torch.zeros(size), f"{part}/y": torch.zeros(1)})
-    traffic = wire.traffic(None)
-    assert traffic["up"] + traffic["down"] == sum(4 * (size + 1) for _, _, size, _ in sent)
-    assert traffic["up"] == sum(traffic["per_client_up"])
-    assert traffic["down"] == sum(traffic["per_client_down"])
-    assert sum(traffic["by_tensor"].values()) == traffic["up"] + traffic["down"]
 
 
 def test_what_is_carried_to_a_client_again_counts_once() -> None:

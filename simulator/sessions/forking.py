@@ -244,25 +244,17 @@ def fork(
         if waiting:
             told["dropped_uplinks"] = waiting
     config = metadata.on_device(config, after)
-    with checkpoints.in_private(folder) as private:
-        _write(private, source, at_round, config, after, state, changes, adopted, told, warnings)
     changed = next_change(source.history, source.session.events(), at_round)
-    return Fork(config, at_round, replayed, changes, adopted, changed, warnings)
+    made = Fork(config, at_round, replayed, changes, adopted, changed, warnings)
+    with checkpoints.in_private(folder) as private:
+        _write(private, source, made, after, state, told)
+    return made
 
 
 def _write(
-    folder: Path,
-    source: Source,
-    round: int,
-    config: Config,
-    built: Built,
-    state: State | None,
-    changes: Sequence[str],
-    adopted: str | None,
-    told: Mapping[str, Any],
-    warnings: Sequence[str],
+    folder: Path, source: Source, made: Fork, built: Built, state: State | None, told: Mapping[str, Any]
 ) -> None:
-    parent = source.session
+    parent, config, round = source.session, made.config, made.round
     about: Parent = {
         "id": parent.document["id"],
         "name": checkpoints.name_of(parent.folder.resolve()),
@@ -273,18 +265,18 @@ def _write(
     flying = bool(state.in_flight if state is not None else kept and kept.in_flight)
     facts = metadata.of_new(config, built, parent=about, in_flight=flying)
     with Store.create(folder, facts, metadata.retention(config, about), ledger=ledger) as store:
-        more = {**about, "changes": list(changes), "adopted": adopted, **told}
+        more = {**about, "changes": list(made.changes), "adopted": made.adopted, **told}
         store.event("forked", method=config.method.name, **more)
-        for sentence in warnings:
+        for sentence in made.warnings:
             store.warn(sentence, round=round)
         if round == 0:
             return
         history = [entry.copy() for entry in source.history_to(round)]
-        if changes:
+        if made.changes:
             change: Change = {
                 "before": history[-1]["method"]["name"],
-                "changes": list(changes),
-                "adopted": adopted,
+                "changes": list(made.changes),
+                "adopted": made.adopted,
                 "plugin": facts["plugin"],
                 "files": facts["files"],
                 "method_files": facts["method_files"],

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import checkpoints
-from checkpoints import Command, Damaged, Manifest, Retention, canonical, limits
+from checkpoints import Command, Damaged, Retention, canonical, limits
 from simulator.base import own_files
 from simulator.base.documents import Change, Document, Entry, OwnFile, Parent, check_history
 from simulator.base.environment import (
@@ -134,7 +134,17 @@ def current(session: CheckedReader, overrides: Raw, upto: int | None = None) -> 
     SessionError when a plugin or another file of the user's is not loaded or not the same, Damaged for invalid
     settings.
     """
-    newest = _newest(session, upto)
+    rounds = session.rounds()
+    try:
+        newest = session.manifest() if rounds else None
+    except Damaged:
+        newest = None
+        for round in reversed(rounds[:-1]):
+            if newest is None and upto is not None and round >= upto:
+                with suppress(Damaged):
+                    newest = session.manifest(round)
+        if newest is None:
+            raise
     history = newest.history if newest else []
     plugin = session.document["plugin"]
     if history:
@@ -147,19 +157,6 @@ def current(session: CheckedReader, overrides: Raw, upto: int | None = None) -> 
     check_models(session)
     config = read_config(session, merged(raw, overrides))
     return config, history or [history_entry(config, 1)]
-
-
-def _newest(session: CheckedReader, upto: int | None) -> Manifest | None:
-    """The newest checkpoint; if that is damaged, the newest sound one from the round `upto` on. None before any."""
-    rounds = session.rounds()
-    try:
-        return session.manifest() if rounds else None
-    except Damaged:
-        for round in reversed(rounds[:-1]):
-            if upto is not None and round >= upto:
-                with suppress(Damaged):
-                    return session.manifest(round)
-        raise
 
 
 def refuse_taken(folder: Path) -> None:
