@@ -228,14 +228,6 @@ def test_a_session_of_tokens_is_looked_at_and_exported_like_one_of_images(
     assert (module.LENGTH, module.VOCABULARY, module.PADDING) == (LENGTH, VOCABULARY, 0)
 
 
-def test_tokens_are_kept_in_four_bytes_and_are_indices_in_a_batch(texts: Path) -> None:
-    data = build(config(texts), Path()).data
-    assert data.spec == TokenSpec(LENGTH, VOCABULARY, padding=0)
-    assert isinstance(data.inputs, TokenInputs)
-    assert data.inputs.tokens.dtype == torch.int32
-    assert data.batch(torch.tensor([3]))[0].dtype == torch.int64
-
-
 WHAT_ONLY_IMAGES_HAVE: list[Any] = [
     (
         {"federation": {"group": "htm5"}},
@@ -309,6 +301,9 @@ def test_signals_and_tables_train_and_are_normalized_on_training_samples(
 
 
 def test_the_form_of_a_file_is_known_without_loading_it(texts: Path, tmp_path: Path) -> None:
+    data = build(config(texts), Path()).data
+    assert isinstance(data.inputs, TokenInputs) and data.inputs.tokens.dtype == torch.int32  # four bytes
+    assert data.batch(torch.tensor([3]))[0].dtype == torch.int64  # indices
     tokens, labels = np.full((2, 3), 4), np.arange(2)
     np.savez(tmp_path / "a.npz", images=np.zeros((6, 4, 5), np.uint8), labels=np.zeros(6, int))
     (tmp_path / "b.npz").write_bytes(b"no archive")
@@ -316,7 +311,7 @@ def test_the_form_of_a_file_is_known_without_loading_it(texts: Path, tmp_path: P
     np.savez(tmp_path / "d.npz", tokens=tokens, labels=labels)
     forms = [datasets.declared(str(tmp_path / f"{name}.npz")) for name in "abcd"]
     assert forms == [ImageSpec(1, 4, 5), None, None, TokenSpec(3, 5)]
-    assert datasets.declared(str(texts)) == TokenSpec(LENGTH, VOCABULARY, 0)
+    assert datasets.declared(str(texts)) == data.spec == TokenSpec(LENGTH, VOCABULARY, 0)
     assert datasets.declared("digits") is None
 
 

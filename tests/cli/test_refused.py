@@ -138,6 +138,7 @@ OF_A_SESSION = [
     ("tag done '\x1b[2J'", 2, "is not a tag: use up to 40 letters"),
     ("note done 'two\nlines'", 2, "a note is one line without control characters"),
     ("export done --weights=x", 2, "names no client", "--weights all"),
+    ("export done --weights=client/9", 2, "done has no client 9", "clients 0 to 3"),
     ("export done --at-round=2", 2, "--at-round makes no sense with numbers"),
     ("export done --weights=all --what=cka --follow", 2, "--what, --follow makes no sense with --weights"),
     ("switch done heteroavg --set=rounds=9", 2, "heteroavg", "client 0 (tiny_cnn)"),

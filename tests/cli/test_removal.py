@@ -15,15 +15,12 @@ from tests.cli.conftest import TINY, Cli, assert_refused
 
 def test_a_session_is_removed_whole_when_that_is_said(cli: Cli, done: Path) -> None:
     other = Path(shutil.copytree(done, done.parent / "other"))
+    asked = cli("rm", "done")  # nobody is there to answer
+    assert asked.code == 2 and "Add --yes" in asked.err and "finished" in asked.err
+    assert checkpoints.verify(done) == []
     result = cli("rm", "done", "--yes")
     assert result.code == 0 and f"removed {done}" in result.err
     assert not done.exists() and list(done.parent.iterdir()) == [other]
-
-
-def test_without_anybody_to_ask_nothing_is_removed(cli: Cli, done: Path) -> None:
-    result = cli("rm", "done")
-    assert result.code == 2 and "Add --yes" in result.err and "finished" in result.err
-    assert checkpoints.verify(done) == []
 
 
 RUN = "is run by process", "Stop it first: `htfl-sim stop"
@@ -78,12 +75,9 @@ def test_leftovers_are_listed_with_all_and_removed_by_one_command(cli: Cli, done
     assert result.code == 0 and f"removed {left}" in result.err
     assert list(done.parent.iterdir()) == [done]
     assert "no leftovers" in cli("rm", "--leftovers").err
-
-
-def test_a_folder_in_use_is_kept(cli: Cli, done: Path) -> None:
     with checkpoints.in_private(done.parent / "new") as private:
         assert "kept" in cli("rm", "--leftovers", "--yes").err
-        assert private.is_dir()
+        assert private.is_dir()  # it is in use
 
 
 # `htfl-sim tag`, `htfl-sim note`, `run --tag`, `sessions --tag`, and tag:NAME where sessions are named
@@ -122,13 +116,10 @@ def test_a_note_is_written_shown_listed_and_removed(cli: Cli, done: Path) -> Non
     assert found["note"] == "the lr of the paper"
     assert_refused(cli("note", "done", "two\nlines"), 2, "a note is one line without control characters")
     assert cli("note", "done", "").out == "done: no note\n"
-
-
-def test_a_listing_shows_a_session_whose_tags_are_damaged(cli: Cli, done: Path) -> None:
     (done / "tags.json").write_text("no JSON")
     assert listed(cli) == ["done"]
-    (found,) = cli("verify", "done", "--json").json()["findings"]
-    assert found["path"] == "tags.json"
+    (fault,) = cli("verify", "done", "--json").json()["findings"]
+    assert fault["path"] == "tags.json"
 
 
 def test_the_owner_of_a_session_writes_the_tags_that_are_asked_for(done: Path, sessions: Path) -> None:

@@ -157,13 +157,6 @@ def test_show_of_a_round_gives_that_rounds_record(cli: Cli, done: Path) -> None:
     assert [client["up"] for client in page["clients"]] == records[1]["bytes"]["per_client_up"]
 
 
-def test_what_a_session_says_cannot_steer_the_terminal(cli: Cli, done: Path) -> None:
-    config = SessionReader(done).document["config"]
-    rewrite(done, config=config | {"preset": "\x1b[2Jcleared [bold]loud[/bold]"})
-    page = cli("show", "done").out
-    assert "\x1b" not in page and "[bold]loud[/bold]" in page
-
-
 def test_verify_calls_a_sound_session_sound_and_names_a_damaged_file(cli: Cli, done: Path) -> None:
     assert cli("verify", "done").out.endswith("sound, every byte as it was written.\n")
     assert cli("verify", "done", "--json").json() == {"path": str(done), "sound": True, "findings": []}
@@ -190,12 +183,16 @@ def test_prune_removes_what_the_dry_run_said(cli: Cli, done: Path) -> None:
     assert cli("verify", "done").code == 0
 
 
-def test_show_says_what_a_session_does_as_before_a_setting_existed(cli: Cli, done: Path) -> None:
+def test_show_says_what_a_session_does_as_before_a_setting_existed_and_steers_no_terminal(
+    cli: Cli, done: Path
+) -> None:
     assert "as before" not in cli("show", "done").out
-    config = SessionReader(done).document["config"]
+    config = SessionReader(done).document["config"] | {"preset": "\x1b[2Jcleared [bold]loud[/bold]"}
     older = config | {"cka": {key: value for key, value in config["cka"].items() if key != "untrained"}}
     rewrite(done, config=older)
-    assert re.search(r"^as before +cka\.untrained=true$", cli("show", "done").out, re.M)
+    page = cli("show", "done").out
+    assert re.search(r"^as before +cka\.untrained=true$", page, re.M)
+    assert "\x1b" not in page and "[bold]loud[/bold]" in page
 
 
 # `htfl-sim why`: the findings on a client, as a page and as JSON

@@ -356,17 +356,18 @@ def test_a_study_is_marked_and_pruned_session_by_session(cli: Cli, two: Path) ->
     assert cli("prune", "two", "--keep-last=1", "--no-keep-best").out.count("removed: 1, 2;") == 2
 
 
-def test_a_study_is_renamed_with_the_links_between_its_points(cli: Cli, two: Path) -> None:
-    link(two, 1)
-    assert cli("rename", "two", "again").out == "renamed two to again\n"
-    assert hs.studies.linked(two.parent / "again") == {"standalone": "again/fd"}
-
-
-def test_a_study_whose_session_another_one_uses_keeps_its_name(cli: Cli, two: Path) -> None:
-    link(Path(shutil.copytree(two, two.parent / "other")), 0)
+def test_a_study_is_renamed_with_the_links_between_its_points_unless_another_one_uses_it(
+    cli: Cli, two: Path
+) -> None:
+    other = Path(shutil.copytree(two, two.parent / "other"))
+    link(other, 0)
     refused = cli("rename", "two", "again")
     assert refused.code == 2 and "The point other/fd uses two by its name" in refused.err
     assert two.is_dir()
+    shutil.rmtree(other)
+    link(two, 1)
+    assert cli("rename", "two", "again").out == "renamed two to again\n"
+    assert hs.studies.linked(two.parent / "again") == {"standalone": "again/fd"}
 
 
 def test_a_study_is_removed_whole_but_not_while_one_of_its_sessions_is_run(cli: Cli, two: Path) -> None:
