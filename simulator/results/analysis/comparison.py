@@ -211,7 +211,7 @@ class Table(TextTable[Row]):
             for name in dict.fromkeys(name for row in self.rows for name in row.own)
         ]
         if self.baseline is not None:
-            found.append(Column(f"Δ vs {self.baseline} (pp)", _difference))
+            found.append(Column(f"Δ vs {self.baseline} (pp)", _change))
         if self.target is not None:
             goal = f"{100 * self.target:g} %"
             found.append(Column(f"reach {goal}", lambda row: f"{row.reached} of {row.n}"))
@@ -387,8 +387,8 @@ def _mean(spread: MeanStd | None) -> float | None:
     return spread.mean if spread else None
 
 
-def _difference(row: Row) -> str:
-    return NONE if row.difference is None else points_with(row.difference.mean, row.difference.interval)
+def _change(row: Row) -> str:
+    return points_with(row.difference.mean, row.difference.interval) if row.difference else NONE
 
 
 def _paper(row: Row) -> str:
@@ -738,10 +738,10 @@ def _of_data(runs: Sequence[SessionData]) -> list[str]:
 
 def _switched(runs: Sequence[SessionData]) -> list[str]:
     """A note on sessions that switched their method."""
-    courses = {
-        run.name: list(dict.fromkeys(entry["method"]["name"] for entry in run.history)) for run in runs
-    }
-    words = [f"{name} ({' → '.join(course)})" for name, course in courses.items() if len(course) > 1]
+    words = []
+    for run in runs:
+        course = dict.fromkeys(entry["method"]["name"] for entry in run.history)
+        words += [f"{run.name} ({' → '.join(course)})"] if len(course) > 1 else []
     return [f"Not of one method: {', '.join(words)}."] if words else []
 
 

@@ -457,9 +457,8 @@ def _row(
 
 
 def p_of_gain(differences: Sequence[float], test: Test) -> float | None:
-    """The two-sided p value of paired differences under 'their mean (t) or median (Wilcoxon) is 0'.
-
-    None for a single pair, and for differences that are all equal.
+    """The two-sided p value of paired differences under 'their mean (t) or median (Wilcoxon) is 0'; None for a single
+    pair, and for differences that are all equal.
     """
     if len(differences) < 2 or max(differences) - min(differences) < EQUAL:
         return None

@@ -81,7 +81,9 @@ def cka_curves(
     for label, (group, rounds) in groups.items():
         own = {"color": style.shade(look[label]), "linestyle": style.DASHES[look[label].dashes]}
         keys += [Line2D([], [], **own)] if several else []
-        means = _means(group, rounds, chosen)
+        measured_at = [{one.round: one for one in run.ledger.measured} for run in group]
+        tables = [[[at[round].mean(layer) for layer in chosen] for round in rounds] for at in measured_at]
+        means = np.mean(tables, axis=0)  # [rounds, layers], over the sessions
         # Models of other kinds have other layers.
         there = np.flatnonzero(np.isfinite(means).any(axis=0)).tolist()
         for depth in there:
@@ -100,15 +102,6 @@ def cka_curves(
     keys += [Line2D([], [], **style.stroke(in_order(depth), **of_layer)) for depth in range(len(chosen))]
     style.legend_above(figure, keys, [*(groups if several else ()), *names])
     return figure
-
-
-def _means(group: Sequence[SessionData], rounds: Sequence[int], layers: Sequence[str]) -> np.ndarray:
-    """[rounds, layers], over the sessions."""
-    tables = []
-    for run in group:
-        at = {one.round: one for one in run.ledger.measured}
-        tables.append([[at[round].mean(layer) for layer in layers] for round in rounds])
-    return np.asarray(np.mean(tables, axis=0))
 
 
 def _known_layers(layers: tuple[str, ...], wanted: Sequence[str]) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from checkpoints import Manifest, SessionUnreadable
 from simulator import methods, runners
-from simulator.base.documents import Entry
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, merged, with_method
 from simulator.base.sections import MANY, SAMPLED
@@ -117,42 +116,30 @@ def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None,
     session = CheckedReader(folder)
     manifest = session.manifest(round)
     raw = settings_in_force(session.document, manifest.history)
-    compared = model or _compared(folder, raw, manifest.history)
+    method, history = str(raw["method"]["name"]), manifest.history
+    compared: Model | None = model or raw["cka"].get("model") or raw["evaluation"].get("model")
+    if compared is None:  # as its method is evaluated
+        registry.check(folder, method, history[-1].get("plugin") if history else None)
+        compared = methods.get(method).answers
     check_models(session)
     models = [file for file in session.document.get("files", []) if file["kind"] == "model"]
     metadata.check_files(folder, {}, models)
-    drawn_anew = manifest.initial is not None and compared == "aggregated"
-    config = _config(session, raw, compared, runtime, drawn_anew)
+    pretrained = raw["federation"].get("pretrained", False)
+    # The user's own figures are left out, and, unless wanted, the weights that clients began with. Where only trained
+    # models are read, the method, perhaps a plugin's, need not be at hand.
+    given = {key: value for key, value in runtime.items() if value is not None}
+    raw = merged(raw, {"runtime": given, "evaluation": {"metrics": []}})
+    if manifest.initial is None or compared != "aggregated":
+        raw = merged(raw, {"federation": {"pretrained": False}})
+    config = read_config(session, with_method(raw, "standalone") if compared == "local" else raw)
     built = build(config, data_dir, runs=False)
     check_data(session, config, built.data)
     context = TrainingContext(built.federation, built.data, FlopCache()).at(manifest.round)
     if compared == "local":
-        tensors = _local(session, manifest, built, raw["federation"].get("pretrained", False))
+        tensors = _local(session, manifest, built, pretrained)
     else:
         tensors = _aggregated(session, manifest, built, context)
     return Opened(session, manifest.round, config, built, context, compared, tensors)
-
-
-def _compared(folder: Path, raw: Raw, history: Sequence[Entry]) -> Model:
-    """Whose models the run compares: as its settings say, else as its method is evaluated."""
-    said: Model | None = raw["cka"].get("model") or raw["evaluation"].get("model")
-    if said is not None:
-        return said
-    registry.check(folder, str(raw["method"]["name"]), history[-1].get("plugin") if history else None)
-    return methods.get(str(raw["method"]["name"])).answers
-
-
-def _config(
-    session: CheckedReader, raw: Raw, compared: Model, runtime: Raw, pretrained: bool = False
-) -> Config:
-    """The session's settings, without the user's own figures and, unless wanted, the weights that clients began with.
-
-    Where only trained models are read, the method, perhaps a plugin's, need not be at hand.
-    """
-    given = {key: value for key, value in runtime.items() if value is not None}
-    without = {} if pretrained else {"federation": {"pretrained": False}}
-    raw = merged(raw, {"runtime": given, "evaluation": {"metrics": []}, **without})
-    return read_config(session, with_method(raw, "standalone") if compared == "local" else raw)
 
 
 def expected_specs(federation: Federation, info: ClientInfo) -> object:

@@ -177,8 +177,7 @@ def gather(
     """What the page tells of sessions that were read in full. Loads the methods, for the commands, and torch.
 
     asked: the study file, if there is one. left_out: sessions that are damaged. lineage: of every session its depth in
-    the tree of forks, and its name with where it branched off. again: the commands that give a session's bits again,
-    or why there are none.
+    the tree of forks, and its name with where it branched off. again: commands that give its bits again, or why none.
     """
     shown, apart = table.columns(), differences(runs)
     days = sorted(str(event.get("at", ""))[:10] for run in runs for event in run.events if event.get("at"))
@@ -231,8 +230,7 @@ def _lineage(runs: Sequence[SessionData]) -> list[tuple[int, str]]:
         return []
     lines = []
     for branch in found:
-        parent = branch.summary.parent
-        of = f" — from {parent['name']} at round {parent['round']}" if parent else ""
+        of = " — from {name} at round {round}".format(**parent) if (parent := branch.summary.parent) else ""
         lines.append((len(branch.last), f"{branch.summary.name}{of}"))
     return lines
 
