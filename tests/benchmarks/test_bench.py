@@ -152,20 +152,20 @@ def test_a_file_is_read_again_and_anything_else_refused_with_the_reason(tmp_path
     assert figures.read(path) == measured
     with pytest.raises(ConfigError, match=r"cannot read .*missing\.json: No such file"):
         figures.read(tmp_path / "missing.json")
+    figures.refuse_unwritable(tmp_path / "new.json")
+    for other in (tmp_path, tmp_path / "missing" / "new.json"):
+        with pytest.raises(ConfigError, match="cannot write"):
+            figures.refuse_unwritable(other)
     here, no_figures = figures.machine(), ("fast", True, None, 0, -1.0, float("nan"), float("inf"), [1.0])
     another = here | {"cores": 96, "torch": "1.0"}
+    strange: list[Any] = [[1, 2], {"figures": {}}, document(format="htfl-sim benchmark 9")]
+    cores = f"cores 96, here {here['cores']}; torch 1.0, here {here['torch']}"
     for text, why in [
         *((text, "is no JSON") for text in ("", "speed: fast", "[" * 100_000)),
-        *(
-            (json.dumps(other), "give a file that --json wrote")
-            for other in ([1, 2], {"figures": {}}, document(format="htfl-sim benchmark 9"))
-        ),
+        *((json.dumps(other), "give a file that --json wrote") for other in strange),
         *((json.dumps(document(figures={SHARE: each})), "no positive numbers") for each in no_figures),
         (json.dumps(document(figures=[0.5])), "no positive numbers"),
-        (
-            json.dumps(document(machine=another)),
-            f"cores 96, here {here['cores']}; torch 1.0, here {here['torch']}",
-        ),
+        (json.dumps(document(machine=another)), cores),
         (json.dumps(document(machine=None)), "cpu unknown"),
     ]:
         path.write_text(text)
@@ -185,35 +185,19 @@ def test_figures_of_a_gpu_belong_to_that_gpu(monkeypatch: pytest.MonkeyPatch, tm
         figures.read(path, CUDA)
 
 
-def test_a_file_that_could_not_be_written_is_refused_beforehand(tmp_path: Path) -> None:
-    figures.refuse_unwritable(tmp_path / "new.json")
-    for path in (tmp_path, tmp_path / "missing" / "new.json"):
-        with pytest.raises(ConfigError, match="cannot write"):
-            figures.refuse_unwritable(path)
-
-
 def test_a_smaller_share_and_a_smaller_gain_are_slower_and_scatter_and_seconds_are_not() -> None:
     found = figures.changes({"a": 1.0, "b": 2.0, "gone": 3.0}, {"b": 3.0, "new": 1.0, "a": 1.0})
     assert [(change.name, change.ratio) for change in found] == [("b", 1.5), ("a", 1.0)]
+    slower = [
+        "Slower: htm5, 64, fedgh trains at 0.40 of the matrix rate, before at 0.80.",
+        "Slower: htm5, 10 is 1.60 times as fast as the plain loop, before 2.00 times.",
+    ]
+    even = ["Nothing got slower by more than 10%, of 2 figures that compare."]
+    none = ["The two runs have no figure in common by which speed is judged."]
     for before, now, said in (
-        (
-            {TIMES: 2.0, SHARE: 0.8},
-            {TIMES: 1.6, SHARE: 0.4},
-            [
-                "Slower: htm5, 64, fedgh trains at 0.40 of the matrix rate, before at 0.80.",
-                "Slower: htm5, 10 is 1.60 times as fast as the plain loop, before 2.00 times.",
-            ],
-        ),
-        (
-            {TIMES: 1.00, SHARE: 0.5},
-            {TIMES: 0.92, SHARE: 0.9},
-            ["Nothing got slower by more than 10%, of 2 figures that compare."],
-        ),
-        (
-            {"plain/htm5/10/seconds": 1.0},
-            {"plain/htm5/10/seconds": 9.0},
-            ["The two runs have no figure in common by which speed is judged."],
-        ),
+        ({TIMES: 2.0, SHARE: 0.8}, {TIMES: 1.6, SHARE: 0.4}, slower),
+        ({TIMES: 1.00, SHARE: 0.5}, {TIMES: 0.92, SHARE: 0.9}, even),
+        ({"plain/htm5/10/seconds": 1.0}, {"plain/htm5/10/seconds": 9.0}, none),
     ):
         assert figures.verdict(figures.changes(before, now)) == said
 
@@ -248,14 +232,11 @@ def test_a_step_of_all_images_ends_at_the_same_weights_but_for_the_rounding_of_s
     losses = state.record["loss"]["per_client"]
     weighted = sum(n * each for n, each in zip(samples, losses, strict=True)) / sum(samples)
     assert abs(loss - weighted) < 1e-5
-
-
-def test_an_epoch_has_as_many_steps() -> None:
-    config = federations.config(training={"batch_size": 8}, federation={"participation": 1})
+    small = federations.config(training={"batch_size": 8}, federation={"participation": 1})
     with federations.on_images(federations.generated()):
-        loop = PlainLoop(config)
-    clients = federations.built(config).data.clients
-    assert [len(loader) for loader in loop.loaders] == [-(-len(client.train) // 8) for client in clients]
+        loop = PlainLoop(small)
+    steps = [-(-len(client.train) // 8) for client in federations.built(small).data.clients]
+    assert [len(loader) for loader in loop.loaders] == steps
 
 
 def test_the_loop_has_as_many_threads_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:

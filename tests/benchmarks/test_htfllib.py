@@ -56,18 +56,13 @@ def read(folder: Path, part: str, client: int) -> dict[str, Any]:
 def test_its_first_accuracy_is_that_before_round_1_and_its_first_round_is_not_timed() -> None:
     """Rounds 1 and 2 take 3 and 4 s. The clock stands at 18 s when round 1 begins, and at 20.5 s after it."""
     assert htfllib.course(PRINTED) == Course((0.5, 0.75), 3.5, 2.5)
-
-
-def test_output_without_a_time_is_refused() -> None:
     with pytest.raises(ValueError, match="3 accuracies, 2 times of rounds, and 3 clocks"):
         htfllib.course(PRINTED.replace("- 3.0", ""))
 
 
 def test_a_text_is_written_with_its_length_in_another_order(tmp_path: Path) -> None:
     """Of 40 texts, each client trains on 15. All of a client's texts are there once, with their labels."""
-    tokens = np.arange(40)[:, None] + np.zeros(
-        (1, 6), dtype=np.int64
-    )  # text i is six times token i, its class i mod 2
+    tokens = np.repeat(np.arange(40)[:, None], 6, axis=1)  # text i is six times token i, its class i mod 2
     data = federated(TokenSpec(6, 40), tokens)
     write_clients(tmp_path, data, seed=1)
     held = read(tmp_path, "train", 1)
@@ -79,7 +74,7 @@ def test_a_text_is_written_with_its_length_in_another_order(tmp_path: Path) -> N
     assert len(read(tmp_path, "test", 0)["x"]) == 5
 
 
-def test_a_signal_is_written_normalized_as_an_image_of_height_1(tmp_path: Path) -> None:
+def test_a_signal_is_written_normalized_as_an_image_of_height_1_and_an_image_as_it_is(tmp_path: Path) -> None:
     """Our batches have mean 0 and variance 1 in each channel of the 30 training samples, and so have the files."""
     values = np.random.default_rng(0).normal(5, 3, (40, 2, 7)).astype(np.float32)
     write_clients(tmp_path, federated(SignalSpec(2, 7), values), seed=1)
@@ -87,13 +82,9 @@ def test_a_signal_is_written_normalized_as_an_image_of_height_1(tmp_path: Path) 
     assert x.shape == (30, 2, 1, 7)
     assert np.allclose(x.mean((0, 2, 3)), 0, atol=1e-5)
     assert np.allclose(x.std((0, 2, 3)), 1, atol=1e-4)
-
-
-def test_an_image_is_written_as_it_is_shaped(tmp_path: Path) -> None:
-    """Of 40 images of 3×4 pixels, each client trains on 15."""
-    values = np.random.default_rng(0).integers(0, 256, (40, 1, 3, 4), dtype=np.uint8)
-    write_clients(tmp_path, federated(ImageSpec(1, 3, 4), values), seed=1)
-    assert read(tmp_path, "train", 0)["x"].shape == (15, 1, 3, 4)
+    images = np.random.default_rng(0).integers(0, 256, (40, 1, 3, 4), dtype=np.uint8)
+    write_clients(tmp_path / "images", federated(ImageSpec(1, 3, 4), images), seed=1)
+    assert read(tmp_path / "images", "train", 0)["x"].shape == (15, 1, 3, 4)
 
 
 def test_words_are_numbered_by_frequency_and_then_by_the_alphabet() -> None:
@@ -119,11 +110,8 @@ def test_both_get_the_same_setting() -> None:
         words = htfllib.arguments(setting, method, rounds=7)
         theirs = dict(zip(words[::2], words[1::2], strict=True))
         training = ours.training
-        assert (training.batch_size, training.epochs, training.lr) == (
-            int(theirs["-lbs"]),
-            int(theirs["-ls"]),
-            float(theirs["-lr"]),
-        )
+        same = int(theirs["-lbs"]), int(theirs["-ls"]), float(theirs["-lr"])
+        assert (training.batch_size, training.epochs, training.lr) == same
         assert (ours.rounds, ours.federation.clients) == (int(theirs["-gr"]), int(theirs["-nc"]))
         assert (training.momentum, training.weight_decay, training.clip) == (0, 0, None)
         assert (ours.federation.participation, float(theirs["-jr"])) == (1, 1)
@@ -141,9 +129,7 @@ def test_the_interval_of_a_difference_is_students() -> None:
         assert found == pytest.approx((0.2, reach * 0.1 / 3**0.5), rel=1e-4)
         assert "*" not in in_words(*found)
 
-
-def test_a_difference_is_marked_if_its_interval_excludes_zero() -> None:
-    """Differences of 0.20, 0.21, and 0.22 in percent: 21 ± 4.3027 · 1 / √3."""
+    # 0.20, 0.21, and 0.22 in percent: 21 ± 4.3027 · 1 / √3; it is marked, as its interval excludes zero
     assert in_words(*difference((0.50, 0.51, 0.52), (0.30, 0.30, 0.30), 1)) == "+21.0 ± 2.5 *"
     assert in_words(*difference((0.50, 0.51, 0.40), (0.50, 0.49, 0.42), 1)) == "+0.0 ± 5.0"
 

@@ -139,9 +139,9 @@ def test_stopped_in_one_and_resumed_in_the_other_it_has_the_same_bits(
 @pytest.mark.parametrize("backwards", [False, True])
 def test_so_has_one_that_is_stopped_between_stacks(name: str, backwards: bool, tmp_path: Path) -> None:
     here, there = {"runner": "stacked", "stack": 2}, {**STACKS, "stack": 2}
-    first, then = (there, here) if backwards else (here, there)
+    ways = (there, here) if backwards else (here, there)
     everybody = {"clients": 8, "participation": 1.0}
-    assert_goes_on(Subject(name), here, first, then, tmp_path, federation=everybody)
+    assert_goes_on(Subject(name), here, *ways, tmp_path, federation=everybody)
 
 
 def assert_goes_on(

@@ -75,31 +75,24 @@ def test_steps_taken_in_turn_give_the_bits_of_clients_side_by_side(name: str, in
     assert after(name, "interleaved") == after(name, "parallel")
 
 
-def test_updates_come_in_client_order_and_every_one_is_told() -> None:
-    for name in runners.names_within():
-        parts = federations.built(federations.config("fedavg", runtime={"runner": name, "workers": 2}))
-        told: list[int] = []
-        updates = run(parts, told.append)
-        assert [update.client.id for update in updates] == [0, 1, 2, 3]
-        assert sorted(told) == [0, 1, 2, 3]
-
-
-def test_a_gate_that_closes_ends_the_round_with_what_is_finished() -> None:
-    for name in runners.names_within():
-        parts = federations.built(federations.config("fedavg", runtime={"runner": name, "workers": 1}))
-        with pytest.raises(RoundInterrupted) as interrupted:
-            run(parts, lambda client: None, lambda finished, running: "leave" if len(finished) == 2 else "go")
-        assert len(interrupted.value.updates) == 2
-
-
-def test_a_gate_that_holds_is_asked_again_until_it_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_come_in_client_order_and_the_gate_decides_who_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A gate that holds is asked again until it opens. One that closes ends the round with what is finished."""
     monkeypatch.setattr(base, "POLL_SECONDS", 0.001)
     for name in runners.names_within():
-        decisions = iter(["hold", "hold"])
-        parts = federations.built(federations.config("fedavg", runtime={"runner": name, "workers": 1}))
+        two, one = (
+            federations.built(federations.config("fedavg", runtime={"runner": name, "workers": workers}))
+            for workers in (2, 1)
+        )
+        told, decisions = list[int](), iter(["hold", "hold"])
+        updates = run(two, told.append)
+        assert [update.client.id for update in updates] == [0, 1, 2, 3] == sorted(told)
         gate = lambda finished, running, decisions=decisions: next(decisions, "go")  # noqa: E731
-        assert len(run(parts, lambda client: None, gate)) == 4
-        assert next(decisions, None) is None
+        assert len(run(one, told.append, gate)) == 4 and next(decisions, None) is None
+        with pytest.raises(RoundInterrupted) as interrupted:
+            run(one, told.append, lambda finished, running: "leave" if len(finished) == 2 else "go")
+        assert len(interrupted.value.updates) == 2
 
 
 def test_a_name_is_taken_once_and_an_unknown_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,12 +105,11 @@ def test_a_name_is_taken_once_and_an_unknown_one_is_refused(monkeypatch: pytest.
 
 def run(parts: Any, told: Callable[[int], None], gate: Gate = always_go) -> list[LocalUpdate]:
     """Round 1 of all four clients."""
-    state = parts.engine.initial_state()
+    state, hooks = parts.engine.initial_state(), Hooks(parts.method, parts.federation)
     jobs = {
         client.id: Job(state.clients[client.id], parts.method.downlink(1, state.server, client))
         for client in parts.federation.clients
     }
-    hooks = Hooks(parts.method, parts.federation)
     listener = Listener(gate, done=lambda update: told(update.client.id))
     return carry_out(parts.engine._runner, Work(hooks, 1, jobs), listener)
 
