@@ -226,6 +226,10 @@ GREYS_256 = tuple(level * 0x010101 for level in range(8, 239, 10))
 """xterm's grays."""
 
 
+def _as_light(colour: int) -> int:
+    return min(GREYS_256, key=lambda grey: abs(luminance(grey) - luminance(colour)))
+
+
 @dataclass(frozen=True)
 class Look:
     """The surface on which a chart is drawn, and its characters.
@@ -294,10 +298,7 @@ class Look:
         tinted = blend(self.background, colour, share)
         if self.exact or tinted == DEFAULT:
             return tinted
-        grey, own = (  # as light
-            min(GREYS_256, key=lambda grey: abs(luminance(grey) - luminance(colour)))
-            for colour in (tinted, self.background)
-        )
+        grey, own = map(_as_light, (tinted, self.background))
         return grey if grey != own else GREYS_256[GREYS_256.index(own) + (2 if self.dark else -2)]
 
     def clear(self, colour: int, ground: int | None = None) -> int:

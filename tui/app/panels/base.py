@@ -159,11 +159,10 @@ class Part(Container):
         if text != self._caption:
             self._caption = self.border_title = text
 
-    def on_mount(self) -> None:
-        self.caption(*self._titles)
-
     def on_resize(self) -> None:
         self.caption(*self._titles)
+
+    on_mount = on_resize
 
     def on_descendant_focus(self) -> None:
         """Show the focus in the title alone. A rule on :focus-within would style each widget within it again."""
@@ -312,11 +311,8 @@ def at_best(accuracies: Array) -> str:
 def recent(accuracies: Array) -> tuple[str, ...]:
     """The last of accuracies by round [n], with its changes in a round and over RECENT rounds. Then in fewer words."""
     last, found = percent(accuracies[-1]), [change_over(accuracies, wanted) for wanted in (1, RECENT)]
-    said = [
-        f"{points(change)} pp in {f'{rounds} rounds' if rounds > 1 else 'a round'}"
-        for change, rounds in dict.fromkeys(found)
-        if rounds
-    ]
+    known = [(change, f"{rounds} rounds" if rounds > 1 else "a round") for change, rounds in found if rounds]
+    said = [f"{points(change)} pp in {rounds}" for change, rounds in dict.fromkeys(known)]
     if not said:
         return (last,)
     alone = said[-1] if found[0][0] * found[1][0] >= 0 else said[0]

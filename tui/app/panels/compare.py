@@ -62,18 +62,13 @@ def is_untrained(line: Seeds) -> bool:
 
 def shown_of(runs: Iterable[SessionData]) -> tuple[str, ...]:
     """The possible y axes: the measures, the users' own metrics of these sessions, and the accuracy of clients."""
-    own = dict.fromkeys(
-        name for run in runs for name in measures.part_measures(run.records) if name not in ("loss", "f1")
-    )
+    measured = dict.fromkeys(name for run in runs for name in measures.part_measures(run.records))
+    own = (name for name in measured if name not in ("loss", "f1"))
     return (*measures.MEASURES, *own, OF_CLIENTS)
 
 
 def key_of(place: int) -> str:
     return KEYS[place] if place < len(KEYS) else ""
-
-
-def clients_of(view: View) -> list[int]:
-    return sorted(view.pinned) or [view.selected]
 
 
 def different_clients(lines: Sequence[Seeds], clients: Sequence[int]) -> list[str]:
@@ -211,7 +206,7 @@ class ComparePanel(Steps, SizedPanel):
         at_most(self._room, len(lines) + 2)  # the chart gets the room that it does not need
         places = view.places.of(lines)
         ledgers = tuple(run.curves for run in runs)
-        clients = tuple(clients_of(view)) if self._shown == OF_CLIENTS else ()
+        clients = tuple(sorted(view.pinned) or [view.selected]) if self._shown == OF_CLIENTS else ()
         facts = tuple((run.state, run.error, run.rounds) for run in runs)
         if self.differs("table", ledgers, target, facts):
             seeds = any(len(line.runs) > 1 for line in lines)

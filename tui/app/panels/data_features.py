@@ -536,9 +536,8 @@ def gone(view: View) -> str:
     """A note that the checkpoint of the round shown is gone, with the ways out."""
     kept = [round for round in view.run.checkpoints if round]
     said = f"Round{'s' * (len(kept) > 1)} {', '.join(map(str, kept[-6:]))} can be computed. Press [ or ] to go there."
-    return GONE.format(
-        round=view.shown, kept=said if kept else "No other checkpoint is left.", more=max(view.run.rounds, 1)
-    )
+    said = said if kept else "No other checkpoint is left."
+    return GONE.format(round=view.shown, kept=said, more=max(view.run.rounds, 1))
 
 
 def _sentence(view: View, target: int | None, under_way: int | None) -> str:
