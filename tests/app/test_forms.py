@@ -104,8 +104,12 @@ def test_keys_typed_at_once_go_each_where_the_one_before_has_led(home: Path) -> 
             "up tab 3 tab r o u n d s = 9 9 enter",
             SwitchWish("fedgh", ("method.server_epochs=3", "rounds=99")),
         ),
-        # The present method is highlighted, and its parameters hold what is in force.
-        (SwitchDialog(FEDLORA, CHOICES, "…"), "tab tab 7 enter", SwitchWish(None, ("method.hidden=7",))),
+        # Of the present method, the parameters hold what is in force.
+        (
+            SwitchDialog(FEDLORA, CHOICES, "…"),
+            "up down tab tab 7 enter",
+            SwitchWish(None, ("method.hidden=7",)),
+        ),
     ]
     app = opened(home)
 
