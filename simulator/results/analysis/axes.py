@@ -30,9 +30,7 @@ Key = tuple[Any, ...]
 
 
 def axes(run: SessionData) -> dict[str, Any]:
-    """Every setting of a session under its dotted key, lists as tuples; 'method', 'dataset'; and the names of the
-    'session' and its first 'study'.
-    """
+    """Every setting by its dotted key, lists as tuples; 'method', 'dataset', 'session', and its first 'study'."""
     study = next(iter(run.studies), run.name.rpartition("/")[0])
     names = {"session": run.name, STUDY: study or None}
     return settings_of(run.config) | names | ({} if run.trial is None else {TRIAL: run.trial})
@@ -69,9 +67,7 @@ def key_of(run: SessionData, by: Sequence[str]) -> Key:
 
 
 def checked(by: Sequence[str] | str, runs: Sequence[SessionData]) -> tuple[str, ...]:
-    """The axes, if every one is a setting of some session; raises ConfigError, naming the nearest there is. Trials of a
-    tuning study differ in their values, so `trial` is an axis too.
-    """
+    """The axes, and `trial` where there are some; raises ConfigError, with the nearest, for one of no session."""
     by = (by,) if isinstance(by, str) else tuple(by)
     known = dict.fromkeys(name for run in runs for name in axes(run))
     for axis in by:
@@ -84,9 +80,7 @@ def checked(by: Sequence[str] | str, runs: Sequence[SessionData]) -> tuple[str, 
 
 
 def varying(runs: Sequence[SessionData]) -> tuple[str, ...]:
-    """The settings besides the seed that not all sessions have alike, the method first. A method's own count where they
-    differ between its sessions; how fast sessions are computed and what they keep does not.
-    """
+    """The settings besides seeds that differ, the method first; a method's own only between sessions of that method."""
     left_out = (*SEEDS, *_NAMES, *_SHORT.values())
     flat = [
         {name: each for name, each in axes(run).items() if not name.startswith(IDLE) and name not in left_out}
@@ -105,9 +99,7 @@ def varying(runs: Sequence[SessionData]) -> tuple[str, ...]:
 
 
 def groups(runs: Iterable[SessionData], by: Sequence[str]) -> dict[Key, list[SessionData]]:
-    """The sessions by their values on the axes, in the order in which the values first come. By study, a session that
-    several studies use is in the group of each.
-    """
+    """The sessions by their values on the axes, in order; by study, a session is in the group of each that uses it."""
     found: dict[Key, list[SessionData]] = {}
     for run in runs:
         several = run.studies if STUDY in by else ()

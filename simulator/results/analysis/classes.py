@@ -67,9 +67,7 @@ class ClassTable:
 
 
 def class_counts(records: Sequence[Record], client: int, part: str = "test") -> dict[int, ClassCounts] | None:
-    """A client's counts after the last of the records, by class, without classes of no samples and answers. None: the
-    last record does not count classes, or the client was never evaluated or is absent.
-    """
+    """A client's counts after the last record, by class that has any; None: it has none, or none are counted."""
     for found in _backwards(records, part):
         rows = by_client.of(found, client, _UNNAMED)
         if rows is not _UNNAMED:

@@ -118,9 +118,7 @@ class ClientValues:
         return np.where(np.bincount(rows, minlength=self.rounds) > 0, sums, np.nan)
 
     def changes(self) -> tuple[Numbers, Numbers, Array]:
-        """For each reported value, by round and client: its round, its client, and the change from the client's value
-        before (NaN: none).
-        """
+        """For each reported value: its round, its client, and the change from the client's value before (NaN: none)."""
         changes = np.full(len(self.values), np.nan)
         if self._full:
             changes[self.clients :] = np.diff(self._table, axis=0).ravel()

@@ -107,9 +107,7 @@ def change_over(values: Array, rounds: int) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class ClientResult:
-    """A client after a round. model: None for one of a group not known here; accuracy (0…1), loss: None where the round
-    has none; up, down: bytes.
-    """
+    """A client after a round. model None: of an unknown group; accuracy (0…1), loss None: unknown; up, down: bytes."""
 
     client: int
     model: str | None

@@ -407,9 +407,7 @@ _SEPARATE = "Group by these to separate them, or select the best on eval."
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """A session's best and last mean accuracy, up to a round if one was given, and the cost of reaching a target.
-    None: not measured, or no score.
-    """
+    """A session's best and last mean accuracy, and the cost of reaching a target. None: not measured, or no score."""
 
     run: SessionData
     best: float | None
@@ -809,9 +807,7 @@ class Setting:
 
 
 def described(config: Mapping[str, Any], other: Mapping[str, Any] | None = None) -> list[Setting]:
-    """Every setting of either, those that differ first, otherwise in the order of the configuration. other None:
-    nothing differs.
-    """
+    """Every setting of either, those that differ first, else in the configuration's order. other None: none differs."""
     own = flattened(config)
     beside = own if other is None else flattened(other)
     found = [

@@ -149,9 +149,7 @@ def seconds_left(curves: Totals, rounds: int) -> float | None:
 
 
 def rounds_again(run: SessionData, round: int) -> tuple[int, float]:
-    """The rounds that are computed again for the state after `round`, since the checkpoint before; and the seconds they
-    took the first time.
-    """
+    """How many rounds since a checkpoint are computed again for the state after `round`, and the seconds they took."""
     kept = max((each for each in run.checkpoints if each <= round), default=0)
     return round - kept, float(run.curves["seconds"][kept:round].sum())
 
@@ -195,9 +193,7 @@ def method_metrics(records: Sequence[Record]) -> dict[str, Array]:
 
 
 def at_work(run: SessionData) -> tuple[str, ...]:
-    """Where each client is in the round under way: 'waiting', 'training', 'done', '' for one that takes no part. Empty
-    where no round is, or the owner does not say.
-    """
+    """Where each client is in the round: 'waiting', 'training', 'done', '' for one without a part. Empty: unknown."""
     under_way = run.live and run.progress.get("round", 0) > run.round
     each, clients = run.progress.get("each", "") if under_way else "", run.curves.clients or len(run.models)
     return tuple(_AT_WORK.get(letter, "") for letter in each) if len(each) == clients else ()

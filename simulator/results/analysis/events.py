@@ -30,9 +30,7 @@ ALARMING = ("warning", "refused", "fell", "noticed", "failed", "interrupted", "s
 
 
 def shown_events(run: SessionData) -> list[Event]:
-    """A run's events in order of time, with clients whose accuracy fell far, and what watchers notice if the session
-    has none of its own.
-    """
+    """A run's events in order of time, with accuracies that fell far, and what watchers would notice if it has none."""
     samples = Samples.of(run)
     few = samples.test < FEW if samples is not None else None
     fell: list[Event] = [
@@ -104,9 +102,7 @@ class Milestone:
 
 
 def milestones(run: SessionData) -> list[Milestone]:
-    """In order of round: switches (without a method: of settings), the fork, changes of `federation.timeline`, and
-    checkpoints that outlast the newest.
-    """
+    """By round: switches (without a method: of settings), the fork, changes of the timeline, old checkpoints."""
     found = list[Milestone]()
     for event in run.events:
         match event.get("event"):

@@ -144,9 +144,7 @@ class Noticer:
         self._events: tuple[Event, ...] = ()
 
     def events(self, run: SessionData) -> tuple[Event, ...]:
-        """What all watchers notice with their defaults; nothing if the session has its own. The same object while
-        nothing is new.
-        """
+        """What watchers with their defaults notice, if the session has none; the same object while nothing is new."""
         if run.config.get("watch") or any(event["event"] == "noticed" for event in run.events):
             return ()  # watchers look at it, or did so before a switch
         if self._watchers is None or run.record(self._rounds) is not self._last:
@@ -170,9 +168,7 @@ class Noticer:
 
 
 def outages(before: SessionData, after: SessionData, heard: str | None) -> tuple[Event, ...]:
-    """What its files do not tell between two looks at a session: an owner that dies or freezes, lost files. heard: the
-    time of its owner's last note.
-    """
+    """What files do not tell between two looks: an owner dies or freezes, files are lost. heard: its last note."""
     found = []
     if after.error and (after.error, after.state) != (before.error, before.state):
         gone = f"the folder {after.folder} was deleted or moved"

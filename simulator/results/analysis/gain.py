@@ -88,9 +88,7 @@ class SessionGain:
         return self.gains[np.isfinite(self.gains)]
 
     def numbers(self) -> dict[str, float]:
-        """The means over clients by the names of `GainRow`: of all, of the worst tenth, and the shares above and below
-        0.
-        """
+        """Means over clients by the names of `GainRow`: of all, of the worst tenth, the shares above and below 0."""
         known = self.known
         least = np.sort(known)[: max(1, math.ceil(WORST * len(known)))]
         return {
@@ -384,9 +382,7 @@ def _gain(run: SessionData, baseline: SessionData, last: int) -> SessionGain | N
 
 
 def condition(run: SessionData) -> dict[str, Any]:
-    """What two sessions must share so that a gain compares each client with itself, by key: all that decides its data,
-    its first weights, and the model with which it is evaluated.
-    """
+    """By key what two sessions must share: what decides clients' data, first weights, and evaluated models."""
     config = merged(defaults(), completed(_resolved(run)))
     known = {key: value for key, value in flattened(config).items() if key in _DECIDING and key not in SEEDS}
     parent = run.document.get("parent")
@@ -402,9 +398,7 @@ def _resolved(run: SessionData) -> dict[str, Any]:
 
 
 def evaluated(method: str) -> str:
-    """Which weights of a client's model a method evaluates by default: 'aggregated', received ones, or 'local'. Methods
-    that receive no weights of the model evaluate the client's own, and a method of the user's counts as 'local'.
-    """
+    """The weights that a method evaluates by default: 'aggregated', received ones; 'local', as a user's method."""
     if method not in declarations.modules():
         return "local"
     declared = declarations.declared(method)
@@ -457,9 +451,7 @@ def _row(
 
 
 def p_of_gain(differences: Sequence[float], test: Test) -> float | None:
-    """The two-sided p value of paired differences under 'their mean (t) or median (Wilcoxon) is 0'; None for a single
-    pair, and for differences that are all equal.
-    """
+    """The two-sided p value under 'the mean (t) or median (Wilcoxon) is 0'; None for one pair, or if all are equal."""
     if len(differences) < 2 or max(differences) - min(differences) < EQUAL:
         return None
     if test == "wilcoxon":
@@ -523,9 +515,7 @@ def _p(p: float | None) -> str:
 
 @dataclass(frozen=True)
 class Worst:
-    """The client with the lowest gain, 0…1. correct: its correct test samples under the session and the partner, and
-    their number; None if it is not known.
-    """
+    """The client with the lowest gain, 0…1. correct: its right test samples in both, and their number, if known."""
 
     client: int
     gain: float

@@ -73,9 +73,7 @@ def is_share(measure: str) -> bool:
 
 
 def measured(run: SessionData, measure: str) -> Array:
-    """[n] a measure after each round, accuracies 0…1; NaN where it was not measured. A name that is none of MEASURES is
-    that of the user's own metric on the test part.
-    """
+    """[n] one of MEASURES, or the user's own metric on the test part, by round; accuracies 0…1; NaN: not measured."""
     if measure in _SCALARS:
         return run.totals[_SCALARS[measure].column]
     if measure in _OF_SESSION:
@@ -90,9 +88,7 @@ def accuracy_of(run: SessionData, client: int) -> Array:
 
 
 def after_fork(values: Values, drawn: Collection[object]) -> Values:
-    """`values` without the rounds before the fork of sessions forked from one whose id is among `drawn`: they are that
-    one's.
-    """
+    """`values` without the rounds before the fork from a session among `drawn` (ids): they are that one's."""
 
     def own(run: SessionData) -> Array:
         parent, found = run.document.get("parent"), values(run)

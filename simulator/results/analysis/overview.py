@@ -154,9 +154,7 @@ def read_overview(folder: Path) -> SessionData:
 def read_overviews(
     folders: Iterable[Path], look: Callable[[Path], SessionData] = read_overview
 ) -> tuple[list[SessionData], list[Fault]]:
-    """Those that can be read, in order, and those that cannot. Hashing one overlaps reading the next. look: how far
-    each is read; `feed.read` reads all of it.
-    """
+    """Those that can be read, in order, and the others. Hashing one overlaps reading the next. look: reads one."""
 
     def attempt(folder: Path) -> SessionData | Fault:
         try:

@@ -163,9 +163,7 @@ class SessionData:
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """classes: the names of all C classes. train [N, C]: the samples that each client trains on. test [N]: how many it
-    is tested on.
-    """
+    """classes: the names of all C. train [N, C]: each client's training samples. test [N]: how many it is tested on."""
 
     classes: tuple[str, ...]
     train: NDArray[np.int64]
@@ -192,9 +190,7 @@ class Samples:
 
 
 def tested(run: SessionData, round: int) -> NDArray[np.int64] | None:
-    """[N] the test samples behind each client's accuracy after a round. None: the session does not say, or the timeline
-    has changed the data of clients by then.
-    """
+    """[N] each client's test samples after a round; None: unknown, also because the timeline changed them."""
     samples = Samples.of(run)
     changed = any(record["timeline"]["data"] for record in run.records[:round] if "timeline" in record)
     return None if samples is None or changed else samples.test

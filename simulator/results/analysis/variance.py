@@ -31,9 +31,7 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class VarianceRow:
-    """A group of `n` sessions: the variances that each seed and the rest contribute, of accuracies 0…1. A part is None
-    if its seed has one value, and `rest` if a single seed varies.
-    """
+    """Variances of accuracies 0…1 in `n` sessions. None: a seed with one value; `rest` if only one seed varies."""
 
     key: Key
     label: str

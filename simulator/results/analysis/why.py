@@ -278,9 +278,7 @@ def _data(samples: Samples, client: int) -> Iterator[Finding]:
 
 
 def overlaps(samples: Samples, client: int) -> Array:
-    """[N] the overlap of each client's classes with one client's, 0…1: Σ min of their shares; NaN for itself and
-    without training samples.
-    """
+    """[N] each client's overlap of classes with one client's: Σ min of shares; NaN: itself, or without samples."""
     totals = samples.train.sum(axis=1, keepdims=True)
     shares = np.divide(samples.train, totals, out=np.zeros(samples.train.shape), where=totals > 0)
     found = np.minimum(shares, shares[client]).sum(axis=1)

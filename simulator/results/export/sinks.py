@@ -97,9 +97,7 @@ POLL_SECONDS = 0.5
 
 
 def send(folder: Path, sink: Sink, follow: bool = False) -> int:
-    """Hand every finished round to the sink, in order; how many there were. With `follow`, as long as a process runs
-    the session. Raises SessionUnreadable or DiskError.
-    """
+    """Hand finished rounds to the sink, with `follow` while the session runs; how many. Raises as `Feed.refresh`."""
     feed = Feed(folder)
     feed.refresh()
     sent, live = 0, True
@@ -155,9 +153,7 @@ BATCH = 1000
 
 
 class TensorBoard(Sink):
-    """A log directory with one event file; the step is the round, the time that of its end. Scalars have double
-    precision, so they read back as the ledger has them.
-    """
+    """A log directory with one event file, of double precision; the step is the round, the time that of its end."""
 
     def __init__(self, folder: Path) -> None:
         """Raises ConfigError where TensorBoard is not installed, or the folder holds events already."""
@@ -224,9 +220,7 @@ class Wandb(Sink):
 
 
 class Mlflow(Sink):
-    """A run named like the session, with its settings as parameters and the round as step. Its tracking store is
-    $MLFLOW_TRACKING_URI, or a folder that is named.
-    """
+    """A run with the settings as parameters and the round as step, in $MLFLOW_TRACKING_URI or a named folder."""
 
     def __init__(self, experiment: str, folder: Path | None) -> None:
         """Raises ConfigError where MLflow is not installed."""
