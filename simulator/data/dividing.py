@@ -185,23 +185,20 @@ class Changes:
         for client in each.clients:
             domain = None if config.domains_per_client is None else self._samples.domain
             groups[0 if domain is None else int(domain[self._parts[client][0][0]])].append(client)
-        for number in sorted(groups):
-            self._divide_among(groups[number], config, stream)
-
-    def _divide_among(self, clients: Sequence[int], config: DataConfig, stream: np.random.Generator) -> None:
-        own = [self._parts[client][: 1 if config.split == "global" else 3] for client in clients]
-        pools = [np.unique(np.concatenate(part)) for part in zip(*own, strict=True)]
-        pool = np.concatenate(pools)
-        part = np.repeat(np.arange(len(pools)), [len(each) for each in pools])
-        labels = self._samples.labels[pool]
-        given = Given(labels, len(self._samples.classes), len(clients), config.min_samples, stream)
-        held = RULES[config.partition](given, config)
-        owner = _dealt([labels[positions] for positions in held], labels, part, stream)
-        _give_each_part(owner, part, labels, len(clients), len(pools))
-        for place, client in enumerate(clients):
-            train, *others = (np.sort(pool[(owner == place) & (part == k)]) for k in range(len(pools)))
-            evaluation, test = others or self._parts[client][1:]
-            self._parts[client] = train, evaluation, test
+        for _, clients in sorted(groups.items()):
+            own = [self._parts[client][: 1 if config.split == "global" else 3] for client in clients]
+            pools = [np.unique(np.concatenate(part)) for part in zip(*own, strict=True)]
+            pool = np.concatenate(pools)
+            part = np.repeat(np.arange(len(pools)), [len(each) for each in pools])
+            labels = self._samples.labels[pool]
+            given = Given(labels, len(self._samples.classes), len(clients), config.min_samples, stream)
+            held = RULES[config.partition](given, config)
+            owner = _dealt([labels[positions] for positions in held], labels, part, stream)
+            _give_each_part(owner, part, labels, len(clients), len(pools))
+            for place, client in enumerate(clients):
+                train, *others = (np.sort(pool[(owner == place) & (part == k)]) for k in range(len(pools)))
+                evaluation, test = others or self._parts[client][1:]
+                self._parts[client] = train, evaluation, test
 
     def _move(self, each: Happening, name: str) -> None:
         """As many samples of each class as before, of another domain, or all that it has. Others keep theirs, too."""

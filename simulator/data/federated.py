@@ -283,7 +283,9 @@ class FederatedData:
         if shown is not None:
             public = PublicData.of(_formed(shown, samples, form, config), config, seed, formed, inputs)
         found = fingerprint(formed, parts, changed, changes.labels[1:])
-        if _is_measured(formed, config) and (apart or len(seen) < len(trains)):
+        is_published = isinstance(formed, ImageSet) and formed.mean is not None
+        is_measured = config.statistics != "all" and not isinstance(formed.spec, TokenSpec)
+        if is_measured and (apart or (not is_published and len(seen) < len(trains))):
             found = _with_measured(found, apart, held)
         if public is not None:
             found = hashlib.sha256(f"{found} public {public.fingerprint}".encode()).hexdigest()
@@ -412,13 +414,6 @@ def _formed(shown: LabeledSet, samples: LabeledSet, form: Form, config: DataConf
             )
         return found
     return shown.learned(None if config.statistics == "all" else np.arange(len(shown)))(shown)
-
-
-def _is_measured(samples: SampleSet, config: DataConfig) -> bool:
-    """Whether the samples' normalization is measured on some of them, by the rule of new sessions."""
-    if config.statistics == "all" or isinstance(samples.spec, TokenSpec):
-        return False
-    return config.statistics == "client" or not isinstance(samples, ImageSet) or samples.mean is None
 
 
 def _with_measured(fingerprint: str, apart: bool, held: Indices) -> str:

@@ -206,7 +206,11 @@ class _Folder:
                 self.left_out.append((name, "it is beside the folders of splits"))
             self.leave_loose(root)
             return self.chosen({name: _Split.at(root / name) for name in splits})
-        inner = [name for name in others if _has_splits(root / name)]
+        inner = []
+        for name in others:
+            roles = [split_role(each) for each in _nested(root / name)]
+            if None not in roles and "train" in roles and not _direct(root / name):
+                inner.append(name)
         if not inner:
             return _Split.at(root), None
         if lacks := sorted({*others} - {*inner}):
@@ -519,12 +523,6 @@ def damaged(file: Path, why: Exception) -> DataError:
 def split_role(name: str) -> str | None:
     """The role of a folder with the name of a split: train, test, or val."""
     return _ROLES.get(name[:2].lower(), "val") if _SPLIT.fullmatch(name) else None
-
-
-def _has_splits(folder: Path) -> bool:
-    """Whether all images of a folder are in folders of splits, one of them for training."""
-    roles = [split_role(name) for name in _nested(folder)]
-    return None not in roles and "train" in roles and not _direct(folder)
 
 
 def _names(folder: Path) -> list[str]:
