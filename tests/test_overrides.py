@@ -83,9 +83,8 @@ def test_a_session_from_before_there_was_a_precision_goes_on_in_float32(tmp_path
     now = session.manifest().history[-1] | {"settings": settings}
     rewritten.manifest.return_value = mock.Mock(history=[now])
     assert other_bits(rewritten, config, on_cuda=False) == []
-    assert other_bits(rewritten, config, on_cuda=True) == [
-        "precision float32, convolutions in tf32 → float32"
-    ]
+    other = other_bits(rewritten, config, on_cuda=True)
+    assert other == ["precision float32, convolutions in tf32 → float32"]
 
 
 @pytest.mark.long
@@ -114,7 +113,5 @@ def test_settings_of_the_run_are_no_business_of_a_resume() -> None:
 
 def test_they_are_laid_over_the_recorded_ones() -> None:
     given = overrides(2, "cpu", ["runtime.threads_per_client=4", "training.precision=bf16"], Path("s"))
-    assert given == {
-        "runtime": {"workers": 2, "device": "cpu", "threads_per_client": 4},
-        "training": {"precision": "bf16"},
-    }
+    runtime = {"workers": 2, "device": "cpu", "threads_per_client": 4}
+    assert given == {"runtime": runtime, "training": {"precision": "bf16"}}

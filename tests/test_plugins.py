@@ -218,10 +218,8 @@ def test_a_plugin_that_fails_says_where_and_leaves_nothing(tmp_path: Path) -> No
 def test_a_session_keeps_the_files_name_and_hash_without_its_folder(tmp_path: Path) -> None:
     Session.create(example(), tmp_path / "s", tmp_path).close()
     digest = hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
-    assert checkpoints.SessionReader(tmp_path / "s").document["plugin"] == {
-        "name": "my_method.py",
-        "sha256": digest,
-    }
+    document = checkpoints.SessionReader(tmp_path / "s").document
+    assert document["plugin"] == {"name": "my_method.py", "sha256": digest}
     assert str(EXAMPLE.parent) not in (tmp_path / "s" / "session.json").read_text(encoding="utf-8")
     Session.create(federations.config("fedavg"), tmp_path / "built in", tmp_path).close()
     assert checkpoints.SessionReader(tmp_path / "built in").document["plugin"] is None

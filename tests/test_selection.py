@@ -130,10 +130,8 @@ def test_a_strategy_selects_as_many_different_candidates_as_it_should(data: st.D
         st.none() | st.integers(1, 9), st.none() | st.floats(-1e30, 1e30), times, st.floats(0, 1e9)
     )
     pasts = data.draw(st.lists(past, min_size=2, max_size=12))
-    every = [
-        candidate(3 * k, last=last, loss=loss, seconds=seconds, stays=stays)
-        for k, (last, loss, seconds, stays) in enumerate(pasts)
-    ]
+    keys = ("last", "loss", "seconds", "stays")
+    every = [candidate(3 * k, **dict(zip(keys, past, strict=True))) for k, past in enumerate(pasts)]
     number = data.draw(st.integers(1, len(every) - 1))
     for select in (available, utility(UTILITY)):
         chosen = select(every, number, 10, draws())
@@ -194,9 +192,8 @@ SCHEDULES: dict[str, dict[str, Any]] = {
 def config(strategy: str, schedule: str | None = None, **more: Any) -> Config:
     clock = {} if schedule is None else {"system": {**SYSTEM, **SCHEDULES[schedule]}}
     federation = {"clients": 6, "participation": 0.5}
-    return federations.config(
-        "fedproto", rounds=5, federation=federation, selection={"strategy": strategy}, **clock, **more
-    )
+    more |= {"federation": federation, "selection": {"strategy": strategy}}
+    return federations.config("fedproto", rounds=5, **clock, **more)
 
 
 @pytest.mark.parametrize(
@@ -257,9 +254,8 @@ def test_rounds_drawn_without_training_select_the_clients_that_the_run_selects()
     for schedule in SCHEDULES:
         section = {**SYSTEM, **SCHEDULES[schedule]}
         federation = {"clients": 6, "participation": 0.5}
-        chosen = federations.config(
-            "fedavg", rounds=5, federation=federation, selection={"strategy": "available"}, system=section
-        )
+        sections = {"federation": federation, "selection": {"strategy": "available"}, "system": section}
+        chosen = federations.config("fedavg", rounds=5, **sections)
         built = federations.built(chosen)
         state = built.engine.initial_state()
         for each in drawn(chosen, built):

@@ -155,10 +155,7 @@ class Rounds:
         """The mean of what all clients sent, weighted by their samples."""
         total = sum(len(y) for _, y in self.data)
         shares = [len(y) / total for _, y in self.data]
-        return {
-            name: sum(p * each[name].detach() for p, each in zip(shares, sent, strict=True))
-            for name in sent[0]
-        }
+        return {k: sum(p * w[k].detach() for p, w in zip(shares, sent, strict=True)) for k in sent[0]}
 
     def assert_ended(self, server: Mapping[str, Weights], clients: Mapping[str, Sequence[Weights]]) -> None:
         """The rounds ended with these parts of the server's state and of each client's."""

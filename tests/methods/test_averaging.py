@@ -41,10 +41,8 @@ def filled(method: Any, client: int, value: float, weight: float = 1.0) -> Uplin
 
 def trained_to(method: Any, server: Tensors, *values: float) -> list[Uplink]:
     """The uplinks of clients 0, 1, … whose training has left these values in all of their models."""
-    return [
-        sharing.trained_to(method, k, server, sharing.start(method, k), value)[1]
-        for k, value in enumerate(values)
-    ]
+    starts = [sharing.start(method, k) for k in range(len(values))]
+    return [sharing.trained_to(method, k, server, starts[k], value)[1] for k, value in enumerate(values)]
 
 
 # What many of them have in common
@@ -82,10 +80,8 @@ def test_a_proximal_loss_adds_half_of_its_weight_times_the_squared_distance() ->
     """
     received = {f"received/{name}": each for name, each in Plain(3.0).state_dict().items()}
     given = Nets(Plain(1.0)), received, batch((1, 0, 0)), {}
-    of_fedprox, of_ditto = (
-        sharing.method("fedprox", ["tiny_cnn"], mu=0.1),
-        sharing.method("ditto", ["tiny_cnn"], lam=2.0),
-    )
+    of_fedprox = sharing.method("fedprox", ["tiny_cnn"], mu=0.1)
+    of_ditto = sharing.method("ditto", ["tiny_cnn"], lam=2.0)
     for loss, added in ((of_fedprox.loss(*given), 0.2), (of_ditto.own_loss(*given), 4.0)):
         assert loss.item() == pytest.approx(CE + added, rel=1e-12)
     for name in ("fedprox", "ditto"):
@@ -290,9 +286,8 @@ def test_contrastive_training_draws_its_views_from_the_clients_own_stream() -> N
     before = torch.get_rng_state()
 
     def after(workers: int, contrast: float) -> Any:
-        config = federations.config(
-            "fedclassavg", method={"contrast": contrast}, runtime={"workers": workers}
-        )
+        method = {"contrast": contrast}
+        config = federations.config("fedclassavg", method=method, runtime={"workers": workers})
         return federations.state_bits(federations.run(federations.built(config).engine, 2))
 
     assert after(1, 1.0) == after(2, 1.0) != after(1, 0.0)
@@ -435,10 +430,7 @@ def test_every_step_is_corrected_by_c_minus_c_k() -> None:
     """One step each of FedAvg and of Scaffold from the same weights with c = 3, c_k = 1: they part by η · 2 = 0.2."""
 
     def controlled(tensors: Tensors, value: float) -> Tensors:
-        return {
-            key: torch.full_like(each, value) if key.startswith("control/") else each
-            for key, each in tensors.items()
-        }
+        return {k: torch.full_like(w, value) if k.startswith("control/") else w for k, w in tensors.items()}
 
     for optimizer in ["sgd", "adam"]:
         training = {"batch_size": 1000, "lr": 0.1, "optimizer": optimizer}
@@ -562,9 +554,8 @@ def test_the_released_code_adds_a_little_to_norms_and_alpha() -> None:
     """g_0 = (6, 8)·10⁻⁵, g_k = (0, 1)·10⁻⁴, both of norm 10⁻⁴: α = 10⁻⁸, β = 8·10⁻⁹, so the weight is 8/(10 + 100) in
     place of 0.8, and ((0, 1) + 0.072727·(0.6, 0.8))/1.001 · 10⁻⁴.
     """
-    update, theta, _ = mixed(
-        vector(0, 1) / 1e4, vector(6, 8) / 1e5, rule(variant="released_code", epsilon=1e-7)
-    )
+    tiny = rule(variant="released_code", epsilon=1e-7)
+    update, theta, _ = mixed(vector(0, 1) / 1e4, vector(6, 8) / 1e5, tiny)
     assert theta.item() == pytest.approx(8 / 110)
     torch.testing.assert_close(update, vector(4.359277e-6, 1.0571247e-4), rtol=1e-6, atol=0)
 

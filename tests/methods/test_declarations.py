@@ -282,11 +282,8 @@ def test_the_list_has_every_default_as_it_is_with_its_source() -> None:
 
 
 def test_a_setting_that_is_not_the_methods_is_noticed() -> None:
-    assert settings("`t_stable = 10`, `training.clip = 50`, `x = y`") == [
-        "method.t_stable=10",
-        "training.clip=50",
-        "method.x=y",
-    ]
+    found = settings("`t_stable = 10`, `training.clip = 50`, `x = y`")
+    assert found == ["method.t_stable=10", "training.clip=50", "method.x=y"]
     with pytest.raises(ConfigError, match=r"unknown key 'method\.x'"):
         accepted("fedssa", "method.x=y")
 
@@ -352,9 +349,8 @@ COSTS = {
 @pytest.mark.parametrize("name", COSTS)
 def test_messages_have_the_bytes_of_the_page(name: str) -> None:
     cost = COSTS[name]
-    config = federations.config(
-        name, method=cost.options, federation={"participation": 1.0, "group": cost.group}
-    )
+    everybody = {"participation": 1.0, "group": cost.group}
+    config = federations.config(name, method=cost.options, federation=everybody)
     parts = federations.built(config)
     state, found = parts.engine.initial_state(), []
     assert {len(client.classes) for client in parts.federation.clients} == {SEEN}
@@ -370,9 +366,8 @@ def test_messages_have_the_bytes_of_the_page(name: str) -> None:
 
 def flops(method: str, architecture: str, **options: object) -> float:
     """The FLOPs of training on one sample: those of a round of one client, over its number of samples."""
-    config = federations.config(
-        method, method=options, federation={"clients": 1, "participation": 1.0, "group": [architecture]}
-    )
+    alone = {"clients": 1, "participation": 1.0, "group": [architecture]}
+    config = federations.config(method, method=options, federation=alone)
     parts = federations.built(config)
     record = federations.run(parts.engine, 1).record
     assert record is not None

@@ -59,10 +59,8 @@ def test_a_class_without_anchors_adds_nothing_to_the_means() -> None:
 
     (0, 0) has the logits (0, 0) in both networks, CE log 2.
     """
-    state = PLAIN | {
-        "known": torch.tensor([1.0, 0.0]),
-        "features/proxy": torch.tensor([[3.0, 0.0], [9.0, 9.0]]),
-    }
+    proxy = torch.tensor([[3.0, 0.0], [9.0, 9.0]])
+    state = PLAIN | {"known": torch.tensor([1.0, 0.0]), "features/proxy": proxy}
     loss = method().global_loss(pair(), state, batch((1, 0, 0), (0, 0, 1)), {})
     yes, no = -math.log(1 / (1 + math.exp(-1))), -math.log(1 - 1 / (1 + math.exp(-1)))
     labels = (yes + no + 2 * math.log(2)) / 2
@@ -274,9 +272,8 @@ def rows(server: Tensors) -> list[list[float]]:
 def test_the_server_takes_plain_means_over_the_clients_with_a_class_and_keeps_other_classes() -> None:
     """Class 0: (1 + 4)/2, and then it alone is sent. Class 1: 4, and a stale 8 moves it by a quarter to 5."""
     fedkwaz = method()
-    first, metrics = fedkwaz.aggregate(
-        1, fedkwaz.init_server(), [sent(fedkwaz, 0, [0], 1.0), sent(fedkwaz, 1, [0, 1], 4.0)]
-    )
+    uplinks = [sent(fedkwaz, 0, [0], 1.0), sent(fedkwaz, 1, [0, 1], 4.0)]
+    first, metrics = fedkwaz.aggregate(1, fedkwaz.init_server(), uplinks)
     assert rows(first) == [[2.5, 4.0]] * 4 + [[1.0, 1.0]]
     assert metrics == {"classes_known": 2}
     second, _ = fedkwaz.aggregate(2, first, [sent(fedkwaz, 2, [0], 7.0)])
@@ -359,9 +356,8 @@ def test_two_whole_rounds_equal_the_reference() -> None:
 
 def test_without_stage_i_clients_keep_their_networks_and_exchange_nothing() -> None:
     options = {"align": False, "labels": "both"}
-    parts = federations.built(
-        federations.config("fedkwaz", method=options, federation={"participation": 1.0})
-    )
+    everybody = {"participation": 1.0}
+    parts = federations.built(federations.config("fedkwaz", method=options, federation=everybody))
     before = parts.engine.initial_state()
     after = federations.run(parts.engine, 1)
     assert after.record is not None
@@ -426,9 +422,8 @@ def built(name: str = "fedl2g_l", **sections: Any) -> Built:
 
 def server_side(name: str = "fedl2g_l", num_classes: int = 2, rounds: int = 3, **method: Any) -> FedL2G:
     """Two clients, two classes, no data."""
-    federation = federations.federation(
-        ["tiny_cnn", "tiny_mlp"], [8, 8], num_classes=num_classes, rounds=rounds
-    )
+    two = ["tiny_cnn", "tiny_mlp"]
+    federation = federations.federation(two, [8, 8], num_classes=num_classes, rounds=rounds)
     found: FedL2G = sharing.of(name, federation, **method)
     return found
 
@@ -584,9 +579,7 @@ def test_only_the_vectors_learn_in_the_warm_up() -> None:
     assert not torch.equal(warm.server["vectors"], start.server["vectors"])
     assert warm.record["loss"] == {"mean": None, "per_client": [None] * 4, "cross_entropy": None}
     third = parts.engine.round(warm, unobserved)
-    trained = [
-        federations.bits(tensors) != before for tensors, before in zip(third.clients, models, strict=True)
-    ]
+    trained = [federations.bits(now) != was for now, was in zip(third.clients, models, strict=True)]
     assert [client for client in range(4) if trained[client]] == third.record["participants"]
     assert third.record["loss"]["mean"] > 0
 

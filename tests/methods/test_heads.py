@@ -135,9 +135,8 @@ def test_local_averaged_representations_are_class_means_in_class_order() -> None
     tensors["conv1.weight"][0, 0, 1, 1] = tensors["fc1.weight"][0, 0] = tensors["fc2.weight"][0, 0] = 1.0
     weights = {f"model/{name}": tensor for name, tensor in tensors.items()}
     context = TrainingContext(federation, data, FlopCache())
-    uplink = FedGH(federations.config("fedgh").method, federation).uplink(
-        LocalClient(context, federation.clients[0], 1, weights)
-    )
+    local = LocalClient(context, federation.clients[0], 1, weights)
+    uplink = FedGH(federations.config("fedgh").method, federation).uplink(local)
     assert torch.equal(uplink["features"], sharing.wide((20.0,), (3.0,)))
     assert uplink["labels"].tolist() == [0, 2]
     assert uplink["labels"].dtype == torch.int32
@@ -262,9 +261,7 @@ def test_over_all_holders_the_absent_count_with_what_they_last_sent() -> None:
     """Class 1 is held by clients 0 and 1 and begins at ½. Client 0 sends 1: (1 + ½)/2; then 1 sends 3: (1 + 3)/2."""
     fedssa = fedssa_with(holders="all")
     begun = head(*[0.5] * 5)
-    start = begun | {
-        name.replace("head", "sent"): rows.expand(3, *rows.shape) for name, rows in begun.items()
-    }
+    start = begun | {k.replace("head", "sent"): rows.expand(3, *rows.shape) for k, rows in begun.items()}
     first, _ = fedssa.aggregate(1, start, [rows_of(fedssa, 0, 9.0, 1.0)])
     second, _ = fedssa.aggregate(2, first, [rows_of(fedssa, 1, 3.0, 9.0)])
     assert [server["head/bias"][1].item() for server in (first, second)] == [0.75, 2.0]
@@ -292,9 +289,8 @@ def fedgen_with(
 ) -> FedGen:
     """Clients of three classes, K = 8; two, unless said otherwise."""
     models = ["tiny_cnn"] * len(classes or samples or [0, 0])
-    found: FedGen = sharing.of(
-        "fedgen", federations.federation(models, samples, classes, num_classes=3), **options
-    )
+    federation = federations.federation(models, samples, classes, num_classes=3)
+    found: FedGen = sharing.of("fedgen", federation, **options)
     return found
 
 
@@ -384,10 +380,8 @@ def test_the_weights_of_what_is_made_decay_from_where_the_method_began() -> None
 
 def test_noise_for_the_images_own_classes_is_drawn_where_it_is_used() -> None:
     """A draw more in every step would change all that are made after it."""
-    shares, images = (
-        torch.tensor([0.5, 0.5, 0.0]),
-        Batch(torch.zeros(4, 1), torch.zeros(4, dtype=torch.int64)),
-    )
+    shares = torch.tensor([0.5, 0.5, 0.0])
+    images = Batch(torch.zeros(4, 1), torch.zeros(4, dtype=torch.int64))
     for beta, names in [(0.0, {"labels", "noise"}), (1.0, {"labels", "noise", "noise_own"})]:
         assert fedgen_with(beta=beta).draws(shares, reference.stream("tests", 0), images).keys() == names
 
@@ -469,10 +463,7 @@ def test_three_whole_rounds_equal_the_reference() -> None:
             adam.step()
             for w in models:
                 reference.step(list(w.values()), 0.0)  # forgets its gradients
-        head = {
-            key: torch.stack([w[f"head.{key}"].detach() for w in models]).mean(0)
-            for key in ("weight", "bias")
-        }
+        head = {k: torch.stack([w[f"head.{k}"].detach() for w in models]).mean(0) for k in ("weight", "bias")}
 
     found = part(ran.end.server, "generator")
     assert found.pop("layers.1.num_batches_tracked") == 12
@@ -489,14 +480,9 @@ def test_kept_moments_go_on_from_round_to_round_and_change_what_the_next_one_com
     """
     engine = federations.built(federations.config("fedgen", method={"server_steps": 10})).engine
     first = federations.run(engine, 1)
-    forgot = {
-        name: torch.zeros_like(each) if name.startswith("adam/") else each
-        for name, each in first.server.items()
-    }
-    on, afresh = (
-        engine.round(federations.replaced(first, server=server), unobserved).server
-        for server in (first.server, forgot)
-    )
+    forgot = {k: torch.zeros_like(x) if k.startswith("adam/") else x for k, x in first.server.items()}
+    states = (federations.replaced(first, server=each) for each in (first.server, forgot))
+    on, afresh = (engine.round(state, unobserved).server for state in states)
     adam = part(on, "adam")
     assert adam["step"] == 20
     assert all(value.any() for name, value in adam.items() if name.endswith("weight.exp_avg"))
@@ -510,9 +496,8 @@ DESIGN = Design(noise=3, latent=2, layers=1, width=1, size=4, channels=1)
 
 
 def method(classes: int = 3, shape: Any = federations.DIGIT, clients: int = 2, **options: Any) -> FedKTL:
-    return sharing.of(
-        "fedktl", federations.federation(["tiny_cnn"] * clients, num_classes=classes, shape=shape), **options
-    )
+    federation = federations.federation(["tiny_cnn"] * clients, num_classes=classes, shape=shape)
+    return sharing.of("fedktl", federation, **options)
 
 
 def file(folder: Path, **sizes: int) -> str:

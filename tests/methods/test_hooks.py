@@ -203,10 +203,7 @@ def test_an_uplink_that_is_not_finite_is_a_divergence_and_no_fault(mine: Write) 
 
 def test_a_loss_that_nothing_can_be_trained_with_is_its_authors(mine: Write, tmp_path: Path) -> None:
     for loss, reason in (
-        (
-            "def loss(self, nets, state, batch, draws): return None",
-            "TypeError: .* is a NoneType, not a tensor",
-        ),
+        ("def loss(self, nets, state, batch, draws): return None", ".* is a NoneType, not a tensor"),
         (
             "def loss(self, nets, state, batch, draws): return nets.model(batch.x)[:, 0]",
             r"ValueError: the loss has the shape \[\d+\]; it must be a scalar",
@@ -218,9 +215,7 @@ def test_a_loss_that_nothing_can_be_trained_with_is_its_authors(mine: Write, tmp
         ("def loss(self, nets, state, batch): return None", "TypeError: .*takes 4 positional arguments"),
     ):
         engine = mine(loss, **PHASES)
-        place = (
-            rf"mine\.py, line {line(tmp_path, 'def loss')}: loss\(\) of method 'mine' failed for client \d"
-        )
+        place = rf"mine\.py, line {line(tmp_path, 'def loss')}: loss\(\) of .* failed for client \d"
         with pytest.raises(MethodError, match=rf"{place}.*phase 'p', step 1: {reason}"):
             federations.run(engine, 1)
 
@@ -269,9 +264,7 @@ def test_an_error_in_any_hook_is_its_authors(mine: Write, tmp_path: Path) -> Non
     during = dict.fromkeys(("downlink", "receive", "uplink", "predict", "before_answering"), of_client)
     for hook, when in (during | {"init_server": "", "aggregate": " in round 1"}).items():
         engine = mine(**{hook: "return 1 / 0"})
-        where = (
-            rf"line {line(tmp_path, '1 / 0')}: {hook}\(\) of method 'mine' failed{when}: ZeroDivisionError"
-        )
+        where = rf"line {line(tmp_path, '1 / 0')}: {hook}\(\) of .* failed{when}: ZeroDivisionError"
         with pytest.raises(MethodError, match=where):
             federations.run(engine, 1)
     engine = mine("def downlink(self, server, client): return {}")
@@ -287,9 +280,8 @@ def test_an_error_of_our_own_stays_ours(mine: Write, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(FedProx, "loss", lambda *_: 1 / 0)
     with pytest.raises(StepFailed, match="phase 'model', step 1: ZeroDivisionError"):
-        federations.run(
-            federations.built(federations.config("fedprox", federation={"group": "tiny"})).engine, 1
-        )
+        parts = federations.built(federations.config("fedprox", federation={"group": "tiny"}))
+        federations.run(parts.engine, 1)
     engine = mine(**PHASES, loss="return nets.model(batch.x).sum()")
     monkeypatch.setattr(Method, "downlink", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):

@@ -117,8 +117,9 @@ def test_prototypes_are_collected_when_it_is_said() -> None:
     start = named("model", of_module(Line())) | state
     payload = {"prototypes": torch.zeros(1, 1), "labels": torch.zeros(1, dtype=torch.int32)}
     for collect, prototype in [("last_epoch", 0.5), ("all_epochs", 0.75), ("after", 0.25)]:
+        pixel = ImageShape(1, 1, 1)
         federation = federations.federation(
-            ["line"], [4], [(0,)], num_classes=1, shape=ImageShape(1, 1, 1), training=training
+            ["line"], [4], [(0,)], num_classes=1, shape=pixel, training=training
         )
         vars(federation)["architectures"] = {"line": Line().to("meta")}
         fedproto = sharing.of("fedproto", federation, collect=collect)
@@ -216,12 +217,9 @@ def test_the_server_trains_on_stale_means_by_their_weight() -> None:
     server, means = fedtgp.init_server(), sharing.wide((1.0, 2.0), (3.0, 4.0))
     moved = []
     for weight in (1.0, 1e-12):
-        after = federations.served(
-            fedtgp, server, [sharing.sent(fedtgp, 0, weight, means=means, labels=[0, 1])]
-        ).server
-        moved.append(
-            max(float((after[k] - each).abs().max()) for k, each in server.items() if k != "trained")
-        )
+        sent = sharing.sent(fedtgp, 0, weight, means=means, labels=[0, 1])
+        after = federations.served(fedtgp, server, [sent]).server
+        moved.append(max(float((after[k] - w).abs().max()) for k, w in server.items() if k != "trained"))
     assert moved[0] > 1e-4 and moved[1] < 1e-7
 
 
@@ -440,9 +438,8 @@ PUBLIC = 32
 
 def feddf(**options: Any) -> tuple[Built, FedDF, list[Uplink]]:
     """A federation, and uplinks of its first three clients: models of their architectures with drawn weights."""
-    parts = federations.built(
-        federations.config("feddf", method=options, federation={"group": federations.TINY})
-    )
+    group = {"group": federations.TINY}
+    parts = federations.built(federations.config("feddf", method=options, federation=group))
     assert isinstance(parts.method, FedDF)
     uplinks = []
     for info in parts.federation.clients[:3]:
@@ -546,9 +543,8 @@ def test_the_consensus_is_of_the_last_rounds_senders_alone() -> None:
     consensus.
     """
     fedmd = fedmd_with(subset=2)
-    sent = [
-        sharing.sent(fedmd, k, scores=each) for k, each in enumerate(([[1, 2], [0, 0]], [[3, 8], [4, -4]]))
-    ]
+    scores = ([[1, 2], [0, 0]], [[3, 8], [4, -4]])
+    sent = [sharing.sent(fedmd, k, scores=each) for k, each in enumerate(scores)]
     first = fedmd.aggregate(1, fedmd.init_server(), sent[:1]).server
     second = fedmd.aggregate(3, first, sent[1:]).server
     assert second["consensus"].tolist() == [[3, 8], [4, -4]]

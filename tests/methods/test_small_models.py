@@ -352,9 +352,8 @@ def at_work(
     own, meme = Plain(1.0).float().state_dict(), Plain(0.0).float().state_dict()
     tensors = named("model", own) | named("meme", meme) | {"lam": torch.tensor(0.5)}
     place = TrainingContext(federation, data, FlopCache())
-    fedapen: FedAPEN = sharing.of(
-        "fedapen", federation, **({"lam_share": 0.5, "lam_lr": 0.1, "lam_epochs": 1} | options)
-    )
+    options = {"lam_share": 0.5, "lam_lr": 0.1, "lam_epochs": 1} | options
+    fedapen: FedAPEN = sharing.of("fedapen", federation, **options)
     return fedapen, LocalClient(place, federation.clients[0], round, tensors)
 
 
@@ -399,9 +398,8 @@ def test_a_share_of_the_samples_is_held_out_at_least_one_and_two_remain() -> Non
 
 def test_clients_answer_with_the_weight_that_they_train_with_next() -> None:
     """After a round, a client receives the new meme and learns λ. It repeats this at the beginning of the next one."""
-    parts = federations.built(
-        federations.config("fedapen", federation={"participation": 1.0}, method={"lam_lr": 1.0})
-    )
+    everybody = {"participation": 1.0}
+    parts = federations.built(federations.config("fedapen", federation=everybody, method={"lam_lr": 1.0}))
     first = federations.run(parts.engine, 1)
     second = parts.engine.round(first, unobserved)
     for client, (tensors, after) in enumerate(zip(first.clients, second.clients, strict=True)):

@@ -79,9 +79,8 @@ def test_answers_are_masked_unless_it_is_said_otherwise() -> None:
     logits = torch.tensor([[0.5, 2.0], [-1.0, 3.0]])
     nets = SimpleNamespace(model=lambda x: logits)
     for mask_answers in [True, False]:
-        heterofl = sharing.of(
-            "heterofl", federations.federation([WIDE], classes=[(0,)]), mask_answers=mask_answers
-        )
+        federation = federations.federation([WIDE], classes=[(0,)])
+        heterofl = sharing.of("heterofl", federation, mask_answers=mask_answers)
         state = heterofl.init_client(heterofl.federation.clients[0])
         expected = logits * torch.tensor([1.0, 0.0]) if mask_answers else logits
         assert heterofl.predict(nets, state, torch.zeros(2)).tolist() == expected.tolist()

@@ -161,9 +161,8 @@ def test_a_part_that_the_split_lacks_is_refused() -> None:
 
 def test_everybody_is_evaluated_in_the_first_round_that_measures_a_part() -> None:
     """Switched on after round 1: in round 2 one of four takes part, and all have figures."""
-    parts = federations.built(
-        federations.config(evaluation={"parts": []}, federation={"participation": 0.25})
-    )
+    quarter = {"participation": 0.25}
+    parts = federations.built(federations.config(evaluation={"parts": []}, federation=quarter))
     first = federations.run(parts.engine, 1)
     later = federations.settings(parts, evaluation={"parts": ["eval"]})
     second = later.engine.round(first, lambda _: None).record
@@ -219,11 +218,8 @@ def test_what_is_no_number_is_null(tmp_path: Path) -> None:
         tmp_path,
         "def metric(scores, labels):\n    return 1.0 if scores.max() == 1 and len(labels) == 4 else float('nan')\n",
     )
-    assert record()["evaluation"]["test"]["metrics"]["top2"] == {
-        "mean": None,
-        "weighted": None,
-        "per_client": [None] * 4,
-    }
+    top2 = record()["evaluation"]["test"]["metrics"]["top2"]
+    assert top2 == {"mean": None, "weighted": None, "per_client": [None] * 4}
 
 
 @pytest.mark.parametrize(

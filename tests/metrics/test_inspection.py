@@ -167,9 +167,8 @@ def answering(labels: list[int], answers: list[int], batch_size: int) -> ClientM
     values = np.array([[each] for each in answers], np.float32)
     data = divided(ArraySet.of(TableSpec(1), (values, np.array(labels)), classes=("a", "b", "c")), [0])
     held = replace(data.clients[0], test=torch.arange(len(labels)))
-    cpu: Any = SimpleNamespace(
-        num_classes=3, device=torch.device("cpu"), training=SimpleNamespace(precision="float32")
-    )
+    training = SimpleNamespace(precision="float32")
+    cpu: Any = SimpleNamespace(num_classes=3, device=torch.device("cpu"), training=training)
     info: Any = SimpleNamespace(id=0)
     some: Any = None
     return ClientModel(
@@ -261,9 +260,7 @@ def divided(samples: SampleSet, *train: list[int]) -> FederatedData:
     for own in train:
         held, counts = np.unique(samples.labels[own], return_counts=True)
         empty = torch.tensor([], dtype=torch.int64)
-        clients.append(
-            ClientData(torch.tensor(own), empty, empty, tuple(held.tolist()), tuple(counts.tolist()))
-        )
+        clients.append(ClientData(torch.tensor(own), empty, empty, (*held.tolist(),), (*counts.tolist(),)))
     inputs = inputs_of(samples, DataConfig(), [np.array(own) for own in train])
     labels = torch.from_numpy(samples.labels)
     return FederatedData(inputs, labels, samples.classes, tuple(clients), "", names=samples.names)
@@ -317,9 +314,8 @@ def test_samples_pass_from_process_to_process_as_they_are(tmp_path: Path) -> Non
     one = hs.sessions.samples(folder, client=3, data_dir=tmp_path)
     assert one == every[3] and one.kind == "image"
     counts = hs.sessions.partition(folder, data_dir=tmp_path).counts["train"][3]
-    assert {each.label: each.count for each in one.classes} == {
-        label: count for label, count in enumerate(counts) if count
-    }
+    found = {each.label: each.count for each in one.classes}
+    assert found == {label: count for label, count in enumerate(counts) if count}
     with pytest.raises(ConfigError, match="has no client 4"):
         hs.sessions.samples(folder, client=4, data_dir=tmp_path)
 
@@ -328,7 +324,6 @@ def test_samples_pass_with_names_of_folders_that_are_no_utf_8_and_with_values_th
     of_class = ClassSample(0, "caf\udce9", 1, values=((math.inf, -math.inf),))
     [received] = from_bytes(to_bytes([ClientSamples(0, "image", (of_class,))]))
     assert received.classes == (of_class,)
-    [of_nan] = from_bytes(
-        to_bytes([ClientSamples(0, "table", (), (), (FeatureMean("x", math.nan, 1.0, 0.0),))])
-    )
+    mean = FeatureMean("x", math.nan, 1.0, 0.0)
+    [of_nan] = from_bytes(to_bytes([ClientSamples(0, "table", (), (), (mean,))]))
     assert math.isnan(of_nan.features[0].mean)

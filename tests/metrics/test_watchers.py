@@ -14,9 +14,8 @@ from tests.analysis import runs
 
 
 def watchers(name: str, tested: Sequence[int] | None = None, **options: Any) -> Watchers:
-    return Watchers(
-        WatchConfig(watchers=(name,), **{f"{name}_{key}": value for key, value in options.items()}), tested
-    )
+    of_it = {f"{name}_{key}": value for key, value in options.items()}
+    return Watchers(WatchConfig(watchers=(name,), **of_it), tested)
 
 
 def of_means(*means: float | None) -> list[Record]:
@@ -96,12 +95,8 @@ def test_an_equal_mean_ends_a_series_of_falls_and_a_round_without_a_mean_does_no
 
 def test_a_client_whose_loss_is_not_finite_is_told_until_it_trains_again() -> None:
     found = told(watchers("divergence"), of_losses(1.0, None, None, 1.0, None))
-    assert found == {
-        round: [
-            notice("divergence", "client 0: its loss is not finite", 0),
-        ]
-        for round in (2, 5)
-    }
+    notices = [notice("divergence", "client 0: its loss is not finite", 0)]
+    assert found == {2: notices, 5: notices}
 
 
 def test_the_loss_explodes_above_its_first_value_and_three_times_its_lowest() -> None:
@@ -110,9 +105,8 @@ def test_the_loss_explodes_above_its_first_value_and_three_times_its_lowest() ->
     assert list(told(watchers("divergence"), of_losses(2.0, 0.5, 1.9))) == []
     found = told(watchers("divergence"), of_losses(2.0, 6.0, 6.1, 9.0, 2.0, 7.0))
     assert list(found) == [3, 6]
-    assert found[3][0] == notice(
-        "divergence", "mean training loss is 6.1: above the first round (2) and above 3 times the lowest (2)"
-    )
+    words = "mean training loss is 6.1: above the first round (2) and above 3 times the lowest (2)"
+    assert found[3][0] == notice("divergence", words)
 
 
 def test_another_method_has_another_loss() -> None:
@@ -127,13 +121,8 @@ def test_a_plateau_is_told_so_many_rounds_after_the_last_gain() -> None:
     """The last gain above 1 pp is in round 2: 50.9 % and 51.0 % are not more than 1 pp above 50.0 %."""
     records = of_means(0.4, 0.5, 0.509, 0.3, 0.51, 0.505)
     found = told(watchers("plateau", rounds=3, gain=0.0101), records)
-    assert found == {
-        5: [
-            notice(
-                "plateau", "mean accuracy has not exceeded 50.0 % (round 2) by more than 1.01 pp for 3 rounds"
-            )
-        ]
-    }
+    words = "mean accuracy has not exceeded 50.0 % (round 2) by more than 1.01 pp for 3 rounds"
+    assert found == {5: [notice("plateau", words)]}
 
 
 def test_small_gains_add_up_to_a_new_best() -> None:
@@ -158,9 +147,8 @@ def test_a_client_collapses_if_it_answers_a_minority_class_for_90_percent() -> N
     records = answering({3: nearly}, {3: rows, 4: few}, {3: majority}, {3: rows}, {4: rows}, {3: rows})
     found = told(watchers("collapse"), records)
     assert list(found) == [2, 4, 5]
-    assert found[2] == [
-        notice("collapse", "client 3 answers class 1 for 18 of 20 test samples, 9 of which have it", 3)
-    ]
+    words = "client 3 answers class 1 for 18 of 20 test samples, 9 of which have it"
+    assert found[2] == [notice("collapse", words, 3)]
     assert found[5][0]["clients"] == [4]
 
 
@@ -168,9 +156,8 @@ def test_a_notice_describes_three_clients_and_lists_all() -> None:
     rows = [[0, 30, 0, 0], [1, 10, 10, 40]]
     ((one,),) = told(watchers("collapse"), answering(dict.fromkeys(range(5), rows))).values()
     assert one["clients"] == [0, 1, 2, 3, 4]
-    assert one["message"].endswith(
-        "client 2 answers class 1 for 40 of 40 test samples, 10 of which have it; and 2 more"
-    )
+    words = "client 2 answers class 1 for 40 of 40 test samples, 10 of which have it; and 2 more"
+    assert one["message"].endswith(words)
 
 
 # A client that only loses
@@ -195,9 +182,8 @@ def test_a_client_that_falls_in_each_of_three_evaluations_is_told_although_it_is
     """Client 0 falls from 0.9 in rounds 3, 5, and 6. Round 4 repeats an evaluation. Client 1 rises in between."""
     records = of_clients([0.2, 0.2], [0.9, 0.9], [0.8, 0.8], [0.8, 0.8], [0.7, 0.85], [0.6, 0.6])
     found = told(watchers("losing", [100, 100], rounds=3), records)
-    assert found == {
-        6: [notice("losing", "client 0 fell in 3 evaluations in a row, from 90.0 % to 60.0 %", 0)]
-    }
+    words = "client 0 fell in 3 evaluations in a row, from 90.0 % to 60.0 %"
+    assert found == {6: [notice("losing", words, 0)]}
 
 
 def test_it_is_told_again_only_after_the_client_has_recovered() -> None:
@@ -218,10 +204,8 @@ def test_a_client_whose_data_change_begins_anew_and_counts_by_class_say_how_much
     records[2] = records[2] | {"timeline": {"joined": [], "left": [], "data": [0], "present": 2}}
     watching = watchers("losing", [100, 100], rounds=1)
     assert told(watching, records) == {}
-    counted = [
-        record | {"evaluation": {"test": {"classes": {"per_client": {"0": [[0, 30, 15, 15]]}}}}}
-        for record in records
-    ]
+    classes = {"per_client": {"0": [[0, 30, 15, 15]]}}
+    counted = [record | {"evaluation": {"test": {"classes": classes}}} for record in records]
     assert list(told(watchers("losing", [100, 100], rounds=1), counted)) == [5]
 
 
@@ -230,9 +214,8 @@ def test_a_client_whose_data_change_begins_anew_and_counts_by_class_say_how_much
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=60, unique=True))
 def test_a_strictly_rising_run_with_falling_losses_is_left_alone(steps: list[int]) -> None:
-    settings = EVERY.model_copy(
-        update={"plateau_rounds": 1, "plateau_gain": 0.0, "falling_rounds": 1, "losing_rounds": 1}
-    )
+    at_once = {"plateau_rounds": 1, "plateau_gain": 0.0, "falling_rounds": 1, "losing_rounds": 1}
+    settings = EVERY.model_copy(update=at_once)
     records = of_means(*(step / 1000 for step in sorted(steps)))
     for record in records:
         loss = 1 / record["round"]

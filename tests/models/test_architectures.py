@@ -232,9 +232,8 @@ def test_a_stage_lists_its_convolutions_and_those_of_one_shape_follow_the_first(
 
 def test_a_transformers_stage_is_a_blocks_two_layer_norms() -> None:
     network = models.architecture("tiny_vit2", CIFAR, 10)
-    assert network.stages() == tuple(
-        (f"vit.blocks.{block}.norm1.weight", f"vit.blocks.{block}.norm2.weight") for block in (0, 1)
-    )
+    norms = ("vit.blocks.%d.norm1.weight", "vit.blocks.%d.norm2.weight")
+    assert network.stages() == tuple(tuple(each % block for each in norms) for block in (0, 1))
     assert all(network.get_parameter(name).shape == (8,) for stage in network.stages() for name in stage)
 
 

@@ -42,9 +42,8 @@ def test_a_librarys_model_has_its_published_size() -> None:
 )
 def test_its_weights_come_from_the_stream_and_its_head_reads_features(name: str, shape: ImageShape) -> None:
     before = torch.get_rng_state()
-    first, same, other = (
-        models.build(name, shape, 5, rng.torch_stream(seed, "tests/library")).eval() for seed in (0, 0, 1)
-    )
+    streams = (rng.torch_stream(seed, "tests/library") for seed in (0, 0, 1))
+    first, same, other = (models.build(name, shape, 5, each).eval() for each in streams)
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), same.parameters(), strict=True))
     assert any(not torch.equal(a, b) for a, b in zip(first.parameters(), other.parameters(), strict=True))
     assert torch.equal(torch.get_rng_state(), before)
@@ -251,10 +250,8 @@ def test_large_images_take_the_published_stem_summed_over_colours_for_grey_ones(
 
 def test_weights_under_our_own_names_are_taken_too(tmp_path: Path) -> None:
     """An exported model has these names, which begin with `vit.`."""
-    exported = {
-        name: tensor.contiguous()
-        for name, tensor in models.build("tiny_vit1", LARGE, 5, stream(0)).state_dict().items()
-    }
+    state = models.build("tiny_vit1", LARGE, 5, stream(0)).state_dict()
+    exported = {name: tensor.contiguous() for name, tensor in state.items()}
     save_file(exported, tmp_path / "client_3.safetensors")
     file = str(tmp_path / "client_3.safetensors")
     ours = models.build("tiny_vit1", LARGE, 5, stream(1), weights=file).state_dict()
@@ -281,9 +278,8 @@ def test_position_embeddings_are_resampled_to_the_images_own_patches(tmp_path: P
 
 def test_every_client_of_a_federation_starts_from_the_weights_with_a_head_of_its_own(tmp_path: Path) -> None:
     theirs = published(tmp_path, "tiny_resnet6", ImageShape(1, 8, 8))
-    parts = built(
-        config(federation={"clients": 2, "group": "tiny_resnet6", "pretrained": str(tmp_path)}), generated()
-    )
+    federation = {"clients": 2, "group": "tiny_resnet6", "pretrained": str(tmp_path)}
+    parts = built(config(federation=federation), generated())
     first, second = parts.engine.initial_state().clients
     assert torch.equal(first["model/conv1.weight"], theirs["conv1.weight"])
     assert torch.equal(second["model/conv1.weight"], theirs["conv1.weight"])

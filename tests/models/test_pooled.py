@@ -53,9 +53,7 @@ def test_a_hidden_layer_of_the_head_stays() -> None:
 def test_the_architecture_has_the_same_names_and_shapes() -> None:
     for name in ("tiny_resnet6", "tiny_mlp_h4"):
         network, architecture = built(name, 6), models.architecture(name, DIGIT, 3, 6)
-        shapes = [
-            {key: each.shape for key, each in one.state_dict().items()} for one in (network, architecture)
-        ]
+        shapes = [{k: each.shape for k, each in one.state_dict().items()} for one in (network, architecture)]
         assert shapes[0] == shapes[1]
         assert all(each.is_meta for each in architecture.state_dict().values())
         assert tuple(network.represent(random(DIGIT, 2, stream()))) == network.layers
@@ -111,9 +109,8 @@ def test_stacked_clients_take_the_step_of_clients_side_by_side() -> None:
     federation = {"clients": 4, "participation": 1.0, "group": ["tiny_cnn_w2", "tiny_mlp"]}
     ends = []
     for runner in ("stacked", "parallel"):
-        config = federations.config(
-            "fedproto", federation=federation, models={"features": 6}, runtime={"runner": runner}
-        )
+        sections = {"federation": federation, "models": {"features": 6}, "runtime": {"runner": runner}}
+        config = federations.config("fedproto", **sections)
         ends.append(federations.run(federations.built(config).engine, 2))
     for one, other in zip(ends[0].clients, ends[1].clients, strict=True):
         for name, tensor in one.items():
@@ -128,9 +125,8 @@ def test_widths_do_not_nest_if_their_features_are_pooled() -> None:
 
 
 def test_depths_nest_and_layers_are_mixed_with_pooled_features() -> None:
-    config = federations.config(
-        "inco_avg", models={"features": 6}, federation={"group": "tiny_resnet"}, rounds=1
-    )
+    group = {"group": "tiny_resnet"}
+    config = federations.config("inco_avg", models={"features": 6}, federation=group, rounds=1)
     assert federations.run(federations.built(config).engine, 1).record is not None
 
 
@@ -198,9 +194,7 @@ def test_different_heads_run_every_method_that_shares_none(
     for method in names:
         with subtests.test(method):
             if method in LINEAR_HEADS:
-                with pytest.raises(
-                    ConfigError, match=r"one linear layer: client 1 \(tiny_mlp_h4\) .* 8→2 of"
-                ):
+                with pytest.raises(ConfigError, match=r"one linear layer: .* \(tiny_mlp_h4\) .* 8→2 of"):
                     round_of(method, "tiny_heads", clients=3, side=8, channels=1)
             elif method in NESTED:
                 with pytest.raises(ConfigError, match="nest"):

@@ -97,9 +97,8 @@ def test_training_is_augmented_by_keyed_draws_and_evaluation_is_not() -> None:
     """The same bits with one worker and two, other bits than without; and what does not train is not touched."""
 
     def after(workers: int, augment: list[str]) -> dict[str, object]:
-        settings = federations.config(
-            "fedavg", training={"augment": augment, "epochs": 2}, runtime={"workers": workers}
-        )
+        training = {"augment": augment, "epochs": 2}
+        settings = federations.config("fedavg", training=training, runtime={"workers": workers})
         return federations.state_bits(federations.run(federations.built(settings).engine, 2))
 
     every = ["crop", "resized_crop", "flip", "cutout", "erase"]

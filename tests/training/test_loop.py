@@ -147,18 +147,14 @@ def test_kept_moments_make_two_rounds_of_one_step_one_round_of_two() -> None:
     draw = rng.torch_stream(0, "tests/batch")
     batch = Batch(torch.randn(8, 1, 8, 8, generator=draw), torch.arange(8) % 4)
     kept = {"optimizer": "adam", "keeps": "adam", "lr": 0.01}
-    once, twice = (
-        Phase("model", plain, batches=[batch], **kept),
-        Phase("model", plain, batches=[batch] * 2, **kept),
-    )
+    once, twice = (Phase("model", plain, batches=[batch] * k, **kept) for k in (1, 2))
     everybody = {"federation": {"participation": 1.0}}
     apart, together = after("fitted", 2, once, **everybody), after("fitted", 1, twice, **everybody)
     assert federations.state_bits(apart)["clients"] == federations.state_bits(together)["clients"]
     assert apart.clients[0]["adam/step"] == 2
 
-    afresh = after(
-        "scripted", 2, Phase("model", plain, batches=[batch], optimizer="adam", lr=0.01), **everybody
-    )
+    unkept = Phase("model", plain, batches=[batch], optimizer="adam", lr=0.01)
+    afresh = after("scripted", 2, unkept, **everybody)
     of_both = [{k: v for k, v in s.clients[0].items() if k.startswith("model/")} for s in (apart, afresh)]
     assert federations.bits(of_both[0]) != federations.bits(of_both[1])
 
@@ -360,9 +356,8 @@ def test_a_round_trains_with_its_rate_and_records_it(name: str) -> None:
     """
     scheduled = run(2, name, schedule="step", lr=0.1, lr_step=1, lr_decay=0.5)
     parts = federations.built(federations.config(name, rounds=2, federation={"participation": 1.0}))
-    state = federations.settings(parts, training={"lr": 0.1}).engine.round(
-        parts.engine.initial_state(), lambda _: None
-    )
+    changed = federations.settings(parts, training={"lr": 0.1})
+    state = changed.engine.round(parts.engine.initial_state(), lambda _: None)
     state = federations.settings(parts, training={"lr": 0.05}).engine.round(state, lambda _: None)
     assert federations.state_bits(scheduled) == federations.state_bits(state)
     assert scheduled.record is not None and scheduled.record["lr"] == 0.05
