@@ -49,7 +49,7 @@ def in_private(folder: Path) -> Iterator[Path]:
         raise SessionUnreadable(f"{folder} is there already. Choose another name.")
     place = folder.resolve()
     files.make_folders(place.parent)
-    with _new_private(place) as private, _speaking_of(folder, private):
+    with _new_private(place) as private:
         try:
             yield private
             try:
@@ -58,9 +58,11 @@ def in_private(folder: Path) -> Iterator[Path]:
                 raise SessionUnreadable(
                     f"{folder} was made by another program meanwhile. Choose another name."
                 ) from None
-        except BaseException:
+        except BaseException as error:
             with suppress(OSError):
                 shutil.rmtree(private)
+            if isinstance(error, DiskError | SessionUnreadable):  # nobody knows the private folder
+                raise type(error)(str(error).replace(str(private), str(folder))) from error
             raise
 
 
@@ -81,15 +83,6 @@ def lay_out(folder: Path, session: Mapping[str, Any], ledger: bytes) -> lock.Own
         owner.let_go()
         raise
     return owner
-
-
-@contextmanager
-def _speaking_of(folder: Path, private: Path) -> Iterator[None]:
-    """Errors name the folder that was asked for: nobody knows the private one."""
-    try:
-        yield
-    except (DiskError, SessionUnreadable) as error:
-        raise type(error)(str(error).replace(str(private), str(folder))) from error
 
 
 def remove(folder: Path, *, steal: bool = False) -> None:

@@ -68,6 +68,11 @@ def of_module(module: nn.Module) -> Tensors:
     return {name: tensor.detach().contiguous() for name, tensor in module.state_dict().items()}
 
 
+def on_device(tensors: Mapping[str, Tensor], device: torch.device) -> Tensors:
+    """The tensors on a device; those that are there already are the same."""
+    return {name: tensor.to(device) for name, tensor in tensors.items()}
+
+
 def floating(tensors: Mapping[str, Tensor]) -> Tensors:
     """Weights and running statistics. Integer counters are left out, because they have no mean."""
     return {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}

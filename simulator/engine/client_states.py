@@ -16,7 +16,7 @@ from torch import Tensor
 from simulator.base import rng
 from simulator.base.documents import Draws
 from simulator.base.record import Flight, Record
-from simulator.base.tensors import Tensors, named, of_module, total_bytes
+from simulator.base.tensors import Tensors, named, of_module, on_device, total_bytes
 from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client
 from simulator.models.federation import ClientInfo, Federation
@@ -48,11 +48,12 @@ class Beginning:
     def __call__(self, client: int) -> Tensors:
         """The state of a client before it first takes part."""
         drawn = initial_model(self.federation, client, self.seed)
-        return self._on_device(drawn) | self.beside(client)
+        return on_device(drawn, self.federation.device) | self.beside(client)
 
     def beside(self, client: int) -> Tensors:
         """What the method keeps beside the client's model, before it first takes part."""
-        return self._on_device(self.hooks.init_client(self.federation.clients[client]))
+        begun = self.hooks.init_client(self.federation.clients[client])
+        return on_device(begun, self.federation.device)
 
     def shape_of(self, client: int) -> Tensors:
         """A state of the names, shapes and dtypes that the client's states have; the model has no values."""
@@ -66,9 +67,6 @@ class Beginning:
             "beside": self.federation.seed_of_draws(initial=True),
             "method": self.hooks.method.config.model_dump(mode="json"),
         }
-
-    def _on_device(self, tensors: Mapping[str, Tensor]) -> Tensors:
-        return {name: tensor.to(self.federation.device) for name, tensor in tensors.items()}
 
 
 @dataclass(frozen=True)

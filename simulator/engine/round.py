@@ -8,14 +8,13 @@ from functools import cached_property, partial
 from types import MappingProxyType
 
 import torch
-from torch import Tensor
 
 from simulator import runners
 from simulator.base import rng
 from simulator.base.documents import Node
 from simulator.base.errors import HtflError, is_of_memory
 from simulator.base.record import Cka, Record
-from simulator.base.tensors import Tensors
+from simulator.base.tensors import Tensors, on_device
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.engine import newcomers
@@ -136,7 +135,7 @@ class Engine:
         for client in self._federation.of_each:
             beginning(client.id)  # so that models that cannot be drawn are refused before round 1
         clients = ClientStates(beginning, StateCache(self._config.runtime.cache))
-        return State(0, self._on_device(self._hooks.init_server()), clients, None)
+        return State(0, on_device(self._hooks.init_server(), self._federation.device), clients, None)
 
     def beginning(self, models: int) -> Beginning:
         """How clients begin under this method, with models of the seed `models`."""
@@ -149,7 +148,7 @@ class Engine:
         `Method.adopt` returns. Uplinks in flight are dropped if the method or its settings change.
         """
         self._set_threads()
-        server = self._on_device(self._hooks.init_server())
+        server = on_device(self._hooks.init_server(), self._federation.device)
         dropped = ""
         if state.in_flight and before.config != self._hooks.method.config:
             many = len(state.in_flight)
@@ -505,9 +504,6 @@ class Engine:
     def _set_threads(self) -> None:
         """Use as many threads on the server as for a client. Otherwise, sums could differ after a resume."""
         torch.set_num_threads(self._config.runtime.threads_per_client)
-
-    def _on_device(self, tensors: Mapping[str, Tensor]) -> Tensors:
-        return {name: tensor.to(self._federation.device) for name, tensor in tensors.items()}
 
 
 def adoption(server: Tensors, adopted: Tensors) -> str:

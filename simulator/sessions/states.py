@@ -21,7 +21,7 @@ from checkpoints import (
 from simulator.base.documents import Entry, Finished, Initial, Note
 from simulator.base.errors import SessionError
 from simulator.base.record import Flight
-from simulator.base.tensors import Tensors, on_host
+from simulator.base.tensors import Tensors, on_device, on_host
 from simulator.engine.builder import Built
 from simulator.engine.client_states import (
     Beginning,
@@ -60,7 +60,7 @@ class Stored:
         """The tensors, on the device. Raises Damaged when the bytes are not what was written."""
         expected = specs(self.beginning.shape_of(client))
         found = self.session.load_object(self.round, name_of(client), self.ref, expected)
-        return {name: tensor.to(self.beginning.federation.device) for name, tensor in found.items()}
+        return on_device(found, self.beginning.federation.device)
 
 
 def restore(session: CheckedReader, manifest: Manifest, built: Built, *, exact: bool = True) -> State:
@@ -82,10 +82,9 @@ def restore(session: CheckedReader, manifest: Manifest, built: Built, *, exact: 
             session.load(manifest.round, name)  # says that it is not there
     if manifest.initial is not None:
         beginning = recorded_beginning(session, manifest.initial, built, exact=exact)
-    device = built.federation.device
     return State(
         manifest.round,
-        {name: tensor.to(device) for name, tensor in server.items()},
+        on_device(server, built.federation.device),
         ClientStates(beginning, start.clients.cache, {}, kept),
         manifest.record,
         Known.of(session.records()[: manifest.round - 1]),
@@ -104,11 +103,10 @@ def read_back(
     built: Built, client: int, dispatch: int, note: Finished, tensors: Tensors, uplink: Tensors
 ) -> LocalUpdate:
     """A finished client's update, on the device, from its note and tensors, with its data in round `dispatch`."""
-    device = built.federation.device
     return LocalUpdate(
         client=built.federation.at(dispatch).clients[client],
-        tensors={name: tensor.to(device) for name, tensor in tensors.items()},
-        uplink={name: tensor.to(device) for name, tensor in uplink.items()},
+        tensors=on_device(tensors, built.federation.device),
+        uplink=on_device(uplink, built.federation.device),
         losses={str(phase): float(loss) for phase, loss in note["losses"]},
         finite=True,
         flops=note["flops"],
@@ -120,7 +118,7 @@ def in_flight(
     session: CheckedReader, manifest: Manifest, built: Built, beginning: Beginning
 ) -> tuple[InFlight, ...]:
     """The updates of a checkpoint whose uplinks wait for a later round, in client order. Raises Damaged."""
-    found, device = [], built.federation.device
+    found = []
     for number, note in sorted((manifest.in_flight or {}).items(), key=lambda each: int(each[0])):
         client = int(number)
         whose = f"{session.folder}, round {manifest.round}: the uplink in flight of client {client}"
@@ -137,8 +135,8 @@ def in_flight(
         if not all(tensor.isfinite().all() for tensor in (*state.values(), *uplink.values())):
             raise Damaged(f"{whose} holds numbers that are not finite.")
         update = read_back(built, client, note["dispatch"], note, state, uplink)
-        sent = {name: tensor.to(device) for name, tensor in received.items()}
         flight = Flight(**note["flight"]) if "flight" in note else None
+        sent = on_device(received, built.federation.device)
         found.append(InFlight(update, note["dispatch"], sent, flight, note.get("down", 0)))
     return tuple(found)
 
@@ -148,13 +146,12 @@ def of_clients(
 ) -> Callable[[int], Tensors]:
     """A client's state of a checkpoint, on the device, whatever tensors it has; raises like `restore`."""
     began = manifest.initial and recorded_beginning(session, manifest.initial, built, exact=exact)
-    device = built.federation.device
 
     def state(client: int) -> Tensors:
         name = name_of(client)
         if began and name not in manifest.states:
             return began(client)
-        return {key: value.to(device) for key, value in session.load(manifest.round, name).items()}
+        return on_device(session.load(manifest.round, name), built.federation.device)
 
     return state
 
