@@ -82,9 +82,8 @@ def _placed(study: Path, seen: Mapping[Path, Seen]) -> list[Placed]:
     """Each point with its cell, by the sessions as last read. Raises SessionUnreadable or DiskError."""
     found = []
     for point in read_points(study):
-        at, link = session_of(study, point), ""
-        if at != study / point.name:
-            link = checkpoints.name_of(at)
+        at = session_of(study, point)
+        link = "" if at == study / point.name else checkpoints.name_of(at)
         cell = PointCell(point.name, at, point.seeds, rounds=point.rounds, linked=link)
         found.append((point, _with(cell, seen.get(at)), seen.get(at)))
     return found
@@ -250,27 +249,20 @@ def _rows(request: Request, trials: Sequence[_Trial], chosen: Raw | None) -> lis
     )
     rungs, rows = request.rungs(len(trials)), []
     for each in trials:
-        place = at[each.number]
-        reached = min(each.rounds, upto := rungs[place][1])
+        rung, upto = at[each.number] + 1, rungs[at[each.number]][1]
         cells = tuple(each.cells.get(seed) for seed in request.tuning_seeds)
-        score = each.score(reached) if reached else None
-        out, lost = each not in alive, each.lost(upto)
-        rows.append(
-            TrialRow(
-                each.method, each.number, dict(each.values), cells, place + 1, upto, score, out=out, lost=lost
-            )
-        )
+        score = each.score(reached) if (reached := min(each.rounds, upto)) else None
+        row = TrialRow(each.method, each.number, dict(each.values), cells, rung, upto, score)
+        rows.append(replace(row, out=each not in alive, lost=each.lost(upto)))
     if chosen is not None:
         best = next((each for each in rows if each.values == chosen), None)
     else:
         known = [each for each in rows if each.score is not None]
         best = max(known, key=lambda each: (not each.out, each.round >= each.upto, each.score), default=None)
-    return [
-        replace(each, is_best=True, boundary=boundary(request, each.method, each.values))
-        if each is best
-        else each
-        for each in rows
-    ]
+    if best is not None:
+        edges = boundary(request, best.method, best.values)
+        rows[rows.index(best)] = replace(best, is_best=True, boundary=edges)
+    return rows
 
 
 @dataclass(frozen=True)
