@@ -128,9 +128,7 @@ def test_a_configuration_that_cannot_run_leaves_no_folder(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("hook", ["init_server", "init_client", "downlink"])
-def test_a_run_refused_at_once_leaves_no_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: str
-) -> None:
+def test_a_refused_run_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hook: str) -> None:
     monkeypatch.setattr(methods.get("lg_fedavg"), hook, lambda *about: None)
     with pytest.raises(MethodError), Session.create(config(), tmp_path / "s", tmp_path) as session:
         session.run()

@@ -133,9 +133,7 @@ def test_an_object_that_does_not_fit_says_its_size(tmp_path: Path, monkeypatch: 
     store.close()
 
 
-def test_after_a_failure_a_checkpoint_is_read_in_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_failure_a_checkpoint_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "s"
     with monkeypatch.context() as patch:
         store = Store.create(folder, {})

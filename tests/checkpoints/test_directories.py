@@ -186,9 +186,7 @@ def test_the_folder_of_a_killed_command_can_be_removed(tmp_path: Path, work: obj
     assert list(tmp_path.iterdir()) == []
 
 
-def test_leftovers_are_removed_while_a_session_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leftovers_go_while_a_session_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The removal comes between the making of the folder and its lock."""
     mkdir, times = os.mkdir, iter(range(100))
 
@@ -215,9 +213,7 @@ def test_what_is_left_in_a_group_is_listed_and_links_are_not(tmp_path: Path) -> 
     ]
 
 
-def test_a_folder_of_another_machine_goes_when_stolen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_another_machine_can_be_stolen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left = make(tmp_path / "s").rename(tmp_path / ".s.0123456789abcdef.new")
     monkeypatch.setattr("checkpoints.lock.is_elsewhere", lambda note: True)
     [found] = checkpoints.leftovers(tmp_path)

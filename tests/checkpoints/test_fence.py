@@ -89,9 +89,7 @@ def test_a_round_that_was_retired_meanwhile_is_never_linked_again(sleeper: Store
     assert verify_is_sound(sleeper.folder)
 
 
-def test_an_owner_that_wakes_before_its_link_undoes_it(
-    sleeper: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_owner_that_wakes_late_undoes_its_link(sleeper: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     link = os.link
 
     def sleep_before_the_link(*names: Any, **options: Any) -> None:
@@ -221,9 +219,7 @@ def test_an_owner_that_may_live_is_watched_first(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("call", ["link", "replace"])
-def test_a_call_tried_again_is_the_same_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_a_call_tried_again_is_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     """NFS says that the name exists, or that there is nothing to rename: it is ours."""
     real = getattr(os, call)
 

@@ -211,9 +211,7 @@ def test_a_session_that_somebody_runs_is_neither_packed_nor_replaced(tmp_path: P
 
 
 @pytest.mark.parametrize("crash", ["before", "between", "after"])
-def test_a_crash_of_an_arrival_loses_no_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: str
-) -> None:
+def test_a_crashed_arrival_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: str) -> None:
     """Before the old one has made way, when it has, and when the new one has its name."""
     study = group(tmp_path / "g")
     old = contents(make(study / "s", rounds=1))

@@ -321,9 +321,7 @@ def killed(folder: Path, rounds: int) -> Path:
         return Path(shutil.copytree(folder, folder.with_name("killed")))
 
 
-def test_rounds_behind_a_checkpoint_are_read_if_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rounds_behind_a_checkpoint_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """250 bytes of the ledger behind the checkpoint are two lines of 112 bytes."""
     folder = killed(tmp_path / "s", rounds=6)
     monkeypatch.setattr(limits, "TAIL", 250)

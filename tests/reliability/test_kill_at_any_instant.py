@@ -126,9 +126,7 @@ def test_a_run_that_was_killed_with_uplinks_in_flight_ends_as_one_left_alone(tmp
 @pytest.mark.parametrize(
     ("method", "schedule"), [("fedavg", "buffered"), ("fedssa", "asynchronous"), ("fedproto", "deadline")]
 )
-def test_a_run_killed_thirty_times_with_uplinks_in_flight_ends_as_one_left_alone(
-    method: str, schedule: str, tmp_path: Path
-) -> None:
+def test_a_run_killed_thirty_times_in_flight_ends_alike(method: str, schedule: str, tmp_path: Path) -> None:
     check_in_flight(tmp_path, method, 30, schedule)
 
 
