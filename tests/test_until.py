@@ -25,13 +25,16 @@ def config(**sections: Any) -> Config:
     return federations.config(rounds=ROUNDS, **sections)
 
 
+def records_of(folder: Path, **sections: Any) -> list[dict[str, Any]]:
+    """The records of a run of all rounds."""
+    with federations.on_images(federations.generated()):
+        Session.create(config(**sections), folder / "s", folder).run()
+    return checkpoints.SessionReader(folder / "s").records()
+
+
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """The records of all rounds."""
-    folder = tmp_path_factory.mktemp("course")
-    with federations.on_images(federations.generated()):
-        Session.create(config(), folder / "s", folder).run()
-    return checkpoints.SessionReader(folder / "s").records()
+    return records_of(tmp_path_factory.mktemp("course"))
 
 
 def means(course: list[dict[str, Any]]) -> list[float]:
@@ -103,10 +106,8 @@ PHONES = {"devices": "phone"}
 @pytest.fixture(scope="module")
 def ends(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     """The simulated time after each of twelve rounds on phones."""
-    folder = tmp_path_factory.mktemp("ends")
-    with federations.on_images(federations.generated()):
-        Session.create(config(system=PHONES), folder / "s", folder).run()
-    return [record["time"]["ends"] for record in checkpoints.SessionReader(folder / "s").records()]
+    records = records_of(tmp_path_factory.mktemp("ends"), system=PHONES)
+    return [record["time"]["ends"] for record in records]
 
 
 def test_a_simulated_time_is_a_number_of_seconds_or_has_a_unit() -> None:

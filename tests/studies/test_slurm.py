@@ -205,13 +205,8 @@ def test_a_tuning_study_is_one_job_with_the_cores_of_all_points_at_once(cli: Cli
 def test_the_job_of_a_tuning_study_ends_with_its_table(tmp_path: Path) -> None:
     finish(tmp_path, *TUNED, "--on=slurm")
     for _ in range(2):  # again: nothing is left to do
-        job = subprocess.run(
-            ["bash", tmp_path / "u" / "slurm.sh"],
-            env=os.environ | {"SLURM_CPUS_PER_TASK": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        script, variables = tmp_path / "u" / "slurm.sh", os.environ | {"SLURM_CPUS_PER_TASK": "1"}
+        job = subprocess.run(["bash", script], env=variables, capture_output=True, text=True, check=False)
         assert job.returncode == 0 and "standalone" in job.stdout, job.stderr
     assert sorted(rounds(each) for each in checkpoints.sessions(tmp_path / "u")) == [1, 2, 2]
 
