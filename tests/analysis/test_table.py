@@ -225,10 +225,7 @@ def test_differences_from_papers_are_said_once_for_all_rows() -> None:
         known = merged(defaults(), presets.load(preset, "paper").config) | {"preset": preset}
         return of(f"{preset}-run", [record(1, 0.9)], **merged(known, changes))
 
-    runs = [
-        as_printed("fedlora_htm5", rounds=7),
-        as_printed("fedgh_htm5", rounds=7, training={"lr": 0.5}),
-    ]
+    runs = [as_printed("fedlora_htm5", rounds=7), as_printed("fedgh_htm5", rounds=7, training={"lr": 0.5})]
     notes = [note for note in table(runs, "method").remarks() if "comparable" in note]
     assert len(notes) == 2
     assert notes[0].startswith("fedlora and fedgh are not comparable with printed values (")

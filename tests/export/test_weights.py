@@ -45,8 +45,7 @@ print(json.dumps([float(right), sorted(dict(net.named_parameters()))]))
 
 @pytest.mark.long
 def test_exported_weights_give_the_recorded_accuracy_in_a_process_without_htfl_sim(
-    cli: Cli,
-    trained: Path,
+    cli: Cli, trained: Path
 ) -> None:
     result = cli("export", trained, "--weights=client/1", "--at-round=2", "--out=models", "--json")
     assert result.code == 0, result.err

@@ -44,13 +44,14 @@ def shown_events(run: SessionData) -> list[Event]:
 def description(event: Event) -> str:
     """What an event tells, in a few words; the time and the round are shown beside it."""
     inexact = "; not bit-identical: " + ", ".join(event["inexact"]) if event.get("inexact") else ""
-    changes, message = ", ".join(event.get("changes", ())), event.get("message")
+    message = event.get("message")
     match kind := event.get("event"):
         case "started" | "resumed":
             return f"{kind} with {event.get('method')}{inexact}"
         case "switched":
-            return f"switched: {changes or event.get('method')}"
+            return f"switched: {', '.join(event.get('changes', ())) or event.get('method')}"
         case "forked":
+            changes = ", ".join(event.get("changes", ()))
             where = f"forked from {event.get('name')} at round {event.get('round')}"
             return where + (f": {changes}" if changes else "") + inexact
         case "stopped":
@@ -72,11 +73,14 @@ def description(event: Event) -> str:
         case "fell":
             clients = event["changes_of"]
             named = [f"client {client} {points(by)} pp" for client, by in clients[:MOST]]
-            return "fell: " + ", ".join(named + [f"{len(clients) - MOST} more"] * (len(clients) > MOST))
+            more = [f"{len(clients) - MOST} more"] if len(clients) > MOST else []
+            return f"fell: {', '.join(named + more)}"
         case "nodes":
             on = ", ".join(f"{each['workers']} on {each['node']}" for each in event["nodes"])
             differ = [f"{e['node']}: {', '.join(e['inexact'])}" for e in event["nodes"] if e["inexact"]]
-            return f"clients at a time: {on}" + "; not bit-identical: " * bool(differ) + "; ".join(differ)
+            return f"clients at a time: {on}" + (
+                f"; not bit-identical: {'; '.join(differ)}" if differ else ""
+            )
         case "checkpoint":
             return "checkpoint"
     known = ("at", "event", "round", "sha256")
