@@ -56,8 +56,6 @@ SHOWN = (
     "simulator/studies",
 )
 """Folders with texts that the app and the commands show: the app's own, and what runs and their analysis say."""
-GENERATORS = (ROOT / "simulator" / "results" / "export" / "weights.py",)
-"""Modules whose texts are programs."""
 EVERY_PAGE = [*AT_THE_TOP, *PAGES]
 
 
@@ -165,8 +163,7 @@ def is_style(node: ast.AST) -> TypeGuard[ast.Assign | ast.AnnAssign]:
 
 def shown_modules() -> list[Path]:
     """The modules whose texts a screen shows: those of the app and the commands, and what they tell of runs."""
-    found = (path for room in SHOWN for path in sorted((ROOT / room).rglob("*.py")))
-    return [path for path in found if path not in GENERATORS]
+    return [path for room in SHOWN for path in sorted((ROOT / room).rglob("*.py"))]
 
 
 def table_texts() -> list[str]:
