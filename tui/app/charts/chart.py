@@ -68,10 +68,7 @@ class Series:
         return places[np.isfinite(values) & (places <= x)]
 
     def value_at(self, x: float, near: bool = False) -> float:
-        """The last value at or before `x`; NaN if there is none.
-
-        near: the nearest value, unless the line begins more than half its first step after `x`.
-        """
+        """The last value at or before `x`, or the nearest unless the line begins half a step later; NaN: none."""
         places, values = self.points
         known = np.isfinite(values) & (near | (places <= x))
         places, values = places[known], values[known]
@@ -260,10 +257,7 @@ def legend_rows(entries: Sequence[Entry], width: int, height: int) -> int:
 
 
 def draw_keys(canvas: Canvas, area: PlotArea, ends: Sequence[tuple[Entry, float]]) -> None:
-    """Write each line's key and name next to its end: in rows of their own, in the lines' order, while there are any.
-
-    ends: entries with the values at which their lines leave the plot.
-    """
+    """Write keys and names of lines next to their ends [values], in rows of their own and in the lines' order."""
     height, right = area.height, area.left + area.width + 1
     shares = [(entry, min(max(area.y.fraction(value), 0.0), 1.0)) for entry, value in ends if value == value]
     wanted = sorted(((1 - share) * (height - 1), place) for place, (_, share) in enumerate(shares))[:height]

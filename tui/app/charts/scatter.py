@@ -111,10 +111,7 @@ MARGIN = 0.06  # share of the axis beyond the costs at both ends
 
 @dataclass(frozen=True)
 class TradeoffPoint:
-    """A setting: its cost in the axis's unit, and its accuracy in per cent.
-
-    front: whether no other one beats it. so_far: whether some of its sessions still have rounds to go.
-    """
+    """A setting's cost in the axis's unit and accuracy in per cent. front: not beaten. so_far: not finished."""
 
     name: str
     x: float

@@ -165,10 +165,7 @@ def name_of(trial: TrialRow) -> str:
 
 
 def of_point(cell: PointCell | None, trial: bool = False) -> str | Cell:
-    """A point's accuracy in per cent and the symbol of its state, with the round unless it is finished.
-
-    It has room for the cursor's brackets.
-    """
+    """A point's accuracy in per cent, the symbol of its state, and its round unless finished, between two spaces."""
     if cell is None:
         return ""
     glyph, tone = STATES["damaged"] if cell.error else STATES.get(cell.state, ("?", "plain"))

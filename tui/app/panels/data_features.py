@@ -1,8 +1,4 @@
-"""The Data & features panel: classes by client, the models' features in the plane, and a client's samples.
-
-Classes by client are the samples of the partition, or what the models recognize: recall, its change, or its gain over
-the partner, with the classes that moved most.
-"""
+"""The Data & features panel: samples or recall of classes by client, features in the plane, and a client's samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,10 +64,7 @@ ITSELF = "This session is Standalone itself. Open a session of another method. P
 
 @dataclass(frozen=True, eq=False)
 class ClassMap:
-    """What a mode shows in a round: the counts, and those they are compared with.
-
-    against: the round compared with, or the partner's name; "" for recall alone.
-    """
+    """What a mode shows in a round: the counts, and those of a round or of the partner ("": none) compared with."""
 
     mode: int
     round: int

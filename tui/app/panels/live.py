@@ -1,7 +1,4 @@
-"""Accuracy over the rounds: band and mean, all lines, clients × rounds. Then loss, F1, and the user's own metrics.
-
-With a partner, also its mean, the gain over it, and the gain as clients × rounds.
-"""
+"""The Live panel: accuracy and other measures over the rounds, gains over the partner, and the parts beside them."""
 
 from collections.abc import Sequence
 

@@ -312,14 +312,6 @@ class SessionList(Table):
             self._library.follow(view.library)
         self._list_anew()
 
-    def cycle_order(self) -> None:
-        self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
-        self._list_anew()
-
-    def fold(self, study: Path) -> None:
-        self._folded ^= {study}
-        self._list_anew()
-
     def look(self) -> None:
         self._library.look()
 
@@ -336,7 +328,8 @@ class SessionList(Table):
         if study is None:
             raise SkipAction  # the app has these keys for charts
         if folded != (study in self._folded):
-            self.fold(study)
+            self._folded ^= {study}
+            self._list_anew()
             self.put_cursor(study)
 
     def on_session_list_listed(self, message: "SessionList.Listed") -> None:
@@ -793,7 +786,7 @@ class SessionsPanel(SizedPanel):
             self.post_message(SessionMarked(self._list.folder))
 
     def action_sort(self) -> None:
-        self._list.cycle_order()
+        self._list.order = ORDERS[(ORDERS.index(self._list.order) + 1) % len(ORDERS)]
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
@@ -802,12 +795,16 @@ class SessionsPanel(SizedPanel):
             return self._board.table()
         columns = ["session", "state", "methods", "dataset", "round", "rounds"]
         columns += ["accuracy", "best", "created", "parent"]
-        listed = (self._list.by_folder[row.key] for row in self._list.rows if isinstance(row.key, Path))
-        return columns, [
-            [
-                *(each.name, each.state, course(each.methods), each.dataset, each.round, each.rounds),
-                *(each.accuracy, each.best, each.created, each.parent["name"] if each.parent else None),
-            ]
-            for each in listed
-            if isinstance(each, Summary)
-        ]
+        listed, rows = self._list.by_folder, list[list[object]]()
+        for row in self._list.rows:
+            if isinstance(row.key, Path) and isinstance(each := listed[row.key], Summary):
+                rows.append(
+                    [each.name, each.state, course(each.methods), each.dataset, each.round, each.rounds]
+                )
+                rows[-1] += [
+                    each.accuracy,
+                    each.best,
+                    each.created,
+                    each.parent["name"] if each.parent else None,
+                ]
+        return columns, rows

@@ -154,11 +154,7 @@ class Picture(CanvasWidget):
 
 
 class LineChart(CanvasWidget, can_focus=True):
-    """Lines over rounds (or bytes, or seconds) with axes, a legend, a band, marks, and a cursor.
-
-    While the view reaches the newest round it follows the run; panned back, it stays where it is. A click, or the mouse
-    drawn over the plot, is `Pointed` with the nearest x of a line.
-    """
+    """A Figure. A click, or the mouse drawn over the plot, is `Pointed` with the nearest x of a line."""
 
     DEFAULT_CSS = "LineChart { width: 1fr; height: 1fr; }"
 
@@ -214,10 +210,7 @@ class LineChart(CanvasWidget, can_focus=True):
         return axis.low, axis.high
 
     def zoom(self, way: int) -> None:
-        """Show half the range (1), twice the range (-1), or all data (0).
-
-        Half is around the cursor if it is visible, else the newest half. The range is never wider than the data.
-        """
+        """Show half the range (1; around a visible cursor, else the newest half), twice the range (-1), or all (0)."""
         (low, high), (first, last), cursor = self.x_range, self.figure.x_extent, self.figure.cursor
         width = max((high - low) / 2**way, NARROWEST)
         if not way or width >= last - first:
@@ -261,10 +254,7 @@ class LineChart(CanvasWidget, can_focus=True):
 
 
 class Heatmap(CanvasWidget, can_focus=True):
-    """A matrix in colors, with a color bar, labels, and a cursor, which a click or the keys move and Escape hides.
-
-    With ASCII glyphs or under NO_COLOR, a ramp of characters replaces the colors.
-    """
+    """A matrix in colors, with a color bar, labels, and a cursor, which a click or the keys move and Escape hides."""
 
     DEFAULT_CSS = "Heatmap { width: 1fr; height: 1fr; }"
 

@@ -1,8 +1,4 @@
-"""A table of text, drawn line by line: what the panels list, with or without a cursor.
-
-Columns that do not fit are left out, those of the least worth first, and counted in the header. The cursor keeps to its
-row's key when rows change places. With `follows`, a table that shows its last row keeps showing it.
-"""
+"""A table of text, drawn line by line: what the panels list, with or without a cursor."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -183,7 +179,10 @@ def _layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: i
 
 
 class Table(CanvasWidget, ScrollView, can_focus=True):
-    """Rows of text under a header. The header is left out if no column has a title."""
+    """Rows of text under a header, which is left out if no column has a title and counts columns without room.
+
+    The cursor keeps to its row's key. With `follows`, a table that shows its last row keeps showing it.
+    """
 
     DEFAULT_CSS = """
     Table { width: 1fr; height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
