@@ -191,12 +191,12 @@ _COLOURS = {
 
 
 def _terminal() -> Iterator["Check"]:
-    from tui.app.dialogs.base import SMALLEST
-
     check, console, unicode = hs.machine.Check, output.stderr(), writes_unicode()
     if not console.is_terminal:
         yield check("terminal", "missing", "stderr is no terminal: a run writes one line per round")
     else:
+        from tui.app.dialogs.base import SMALLEST
+
         (columns, rows), (width, height) = SMALLEST, console.size
         enough = width >= columns and height >= rows
         least = f"the app needs {columns}×{rows} and is made for 80×24 and more"
@@ -208,8 +208,5 @@ def _terminal() -> Iterator["Check"]:
         else:
             yield check("colours", "ok", f"{_COLOURS.get(colours, colours)} (TERM={term})")
     said = f"stdout writes {(sys.stdout.encoding or 'in no known encoding').lower()}"
-    yield (
-        check("unicode", "ok", said)
-        if unicode
-        else check("unicode", "missing", f"{said}; tui uses ASCII glyphs")
-    )
+    said += "" if unicode else "; tui uses ASCII glyphs"
+    yield check("unicode", "ok" if unicode else "missing", said)
