@@ -43,10 +43,8 @@ _ALL_METHODS = ("__init__", "base", "checks", "declarations", "hooks", "needs", 
 
 def _hashes() -> dict[str, str]:
     """The SHA-256 of every source file that bits depend on, by its path in the package."""
-    found = {
-        f"checkpoints/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in sorted(_STORE.glob("*.py"))
-    }
+    store = sorted(_STORE.glob("*.py"))
+    found = {f"checkpoints/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest() for file in store}
     for room in sorted(_SIMULATOR.iterdir()):
         for file in () if room.name in _NO_BITS else sorted([*room.glob("**/*.py"), *room.glob("**/*.toml")]):
             found[file.relative_to(_SIMULATOR).as_posix()] = hashlib.sha256(file.read_bytes()).hexdigest()

@@ -90,9 +90,8 @@ def seconds_of(span: object) -> object:
 
 def span(seconds: float) -> str:
     """A length of time in the largest unit that it fills, to four digits: 90 s are '1.5 min'."""
-    size, unit = next(
-        (each for each in ((86400, "d"), (3600, "h"), (60, "min")) if seconds >= each[0]), (1, "s")
-    )
+    units = ((86400, "d"), (3600, "h"), (60, "min"))
+    size, unit = next((each for each in units if seconds >= each[0]), (1, "s"))
     return f"{seconds / size:.4g} {unit}"
 
 
@@ -130,10 +129,7 @@ def escaped(name: str) -> str:
     r"""The name with control characters and undecodable bytes as escapes, such as `\x1b`; one line of valid Unicode."""
     if name.isprintable():
         return name
-    return "".join(
-        char if char.isprintable() or unicodedata.category(char) == "Zs" else ascii(char)[1:-1]
-        for char in name
-    )
+    return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else ascii(c)[1:-1] for c in name)
 
 
 def in_literal(name: str) -> str:

@@ -116,10 +116,7 @@ class FedKD(SmallModel):
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         memes = [replace(uplink, payload=self._restored(uplink.payload)) for uplink in uplinks]
-        meme = {
-            name: toward(server[f"meme/{name}"], weighted_mean(memes, name), memes)
-            for name in memes[0].payload
-        }
+        meme = {k: toward(server[f"meme/{k}"], weighted_mean(memes, k), memes) for k in memes[0].payload}
         return Aggregated(
             dict(server) | named("meme", meme) | decomposed(meme), {"energy": self.energy(round)}
         )
@@ -137,9 +134,7 @@ class FedKD(SmallModel):
     def _restored(self, payload: Mapping[str, Tensor]) -> Tensors:
         """The meme's weights from the received tensors."""
         shapes = self.federation.architecture(self.small).state_dict()
-        return {
-            name: restored(payload, name).reshape(shape.shape) for name, shape in floating(shapes).items()
-        }
+        return {name: restored(payload, name).reshape(w.shape) for name, w in floating(shapes).items()}
 
 
 def decomposed(weights: Mapping[str, Tensor]) -> Tensors:
@@ -157,9 +152,8 @@ def decomposed(weights: Mapping[str, Tensor]) -> Tensors:
             # MKL's float32 routine fails for a few matrices, and its float64 one then does not.
             u, s, v = (each.to(matrix.dtype) for each in torch.linalg.svd(wide.double(), full_matrices=False))
         for part_of, factor in (("u", u), ("s", s), ("v", v)):
-            factors[f"{part_of}/{name}"] = (
-                torch.where(finite, factor, torch.nan).contiguous().to(weight.device)
-            )
+            kept = torch.where(finite, factor, torch.nan)
+            factors[f"{part_of}/{name}"] = kept.contiguous().to(weight.device)
     return factors
 
 

@@ -179,10 +179,8 @@ class LoRA(Method):
 
     def ranks_of(self, architecture: str, rank: int) -> dict[str, int]:
         """The rank of each adapted layer: at most the smaller side of its weight."""
-        return {
-            path: min(rank, layer.in_features, layer.out_features)
-            for path, layer in self.layers(architecture).items()
-        }
+        layers = self.layers(architecture)
+        return {path: min(rank, each.in_features, each.out_features) for path, each in layers.items()}
 
     def scale(self, rank: int) -> float:
         """α/r."""
@@ -193,10 +191,8 @@ class LoRA(Method):
         for architecture, network in self.federation.architectures.items():
             head = of_head(self.federation.first_weights[architecture])
             if self.config.aggregation == "flora":
-                update = {
-                    f"{path}.weight": torch.zeros(layer.out_features, layer.in_features)
-                    for path, layer in self.layers(architecture).items()
-                }
+                layers = self.layers(architecture)
+                update = {f"{path}.weight": torch.zeros(each.weight.shape) for path, each in layers.items()}
             else:
                 with drawing_from(self.federation.stream(f"server/{architecture}/adapter")):
                     adapter = Adapter(network, self.ranks_of(architecture, max(self.ranks)))
@@ -245,9 +241,8 @@ class LoRA(Method):
     def adapted(self, nets: Nets) -> Tensors:
         """W + (α/r)·BA of every adapted layer, and the adapter's head, by name."""
         adapter = nets["adapter"]
-        weights: Tensors = {
-            f"head.{name}": each for name, each in adapter.get_submodule("head").named_parameters()
-        }
+        head = adapter.get_submodule("head")
+        weights: Tensors = {f"head.{name}": each for name, each in head.named_parameters()}
         for path, pair in adapter.named_modules():
             if isinstance(pair, Pair):
                 update = self.scale(pair.lora_A.out_features) * (pair.lora_B.weight @ pair.lora_A.weight)

@@ -69,12 +69,8 @@ def row_weights(uplinks: Sequence[Uplink], rows: str) -> Tensor | None:
     if all(uplink.weight == 1 for uplink in uplinks):
         return None
     tensors = [uplink.payload[rows] for uplink in uplinks]
-    return torch.cat(
-        [
-            torch.full((len(each),), uplink.weight, device=each.device)
-            for uplink, each in zip(uplinks, tensors, strict=True)
-        ]
-    )
+    pairs = zip(uplinks, tensors, strict=True)
+    return torch.cat([torch.full((len(each),), uplink.weight, device=each.device) for uplink, each in pairs])
 
 
 def divergence(teacher: Tensor, student: Tensor) -> Tensor:

@@ -62,10 +62,8 @@ class Scaffold(FedAvg):
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         """Cross-entropy, with c − c_k added to the direction of every step: for SGD, w ← w − η(g − c_k + c) (eq. 3)."""
-        correction = {
-            f"model/{name}": c - local.state[f"control/{name}"]
-            for name, c in part(local.received, "control").items()
-        }
+        control, own = (part(each, "control") for each in (local.received, local.state))
+        correction = {f"model/{name}": c - own[name] for name, c in control.items()}
         return [Phase("model", cross_entropy, correction=correction)]
 
     def uplink(self, local: LocalClient) -> Tensors:

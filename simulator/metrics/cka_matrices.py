@@ -110,10 +110,7 @@ def common_layers(federation: Federation, wanted: Sequence[str] | None = None) -
 
 def among(layers: Layers, clients: Collection[int]) -> Layers:
     """The layers as these clients alone have them; a layer that none of them has stays, without anybody."""
-    return {
-        layer: {client: name for client, name in names.items() if client in clients}
-        for layer, names in layers.items()
-    }
+    return {layer: {k: name for k, name in names.items() if k in clients} for layer, names in layers.items()}
 
 
 def compared(

@@ -63,10 +63,8 @@ def part_metrics(
         }
         own = last.get("metrics", {})
         if names := dict.fromkeys(name for each in tested.values() for name in each.measured):
-            part["metrics"] = {
-                name: summary({k: each.measured[name] for k, each in tested.items()}, own.get(name))
-                for name in names
-            }
+            measured = {name: {k: each.measured[name] for k, each in tested.items()} for name in names}
+            part["metrics"] = {name: summary(values, own.get(name)) for name, values in measured.items()}
         if by_class:
             # The class, its samples, its hits, and its answers, for the classes that have samples or answers.
             rows, had = {}, last.get("classes")
@@ -171,10 +169,8 @@ def losses(updates: list[LocalUpdate], clients: int | None, before: Record | Non
     firsts = {update.client.id: next(iter(update.losses.values()), None) for update in sound}
     known = {client: loss for client, loss in firsts.items() if loss is not None}
     plain = [update.losses[CROSS_ENTROPY] for update in sound if CROSS_ENTROPY in update.losses]
-    found: Loss = {
-        "mean": sum(known.values()) / len(known) if known else None,
-        "per_client": by_client.written(known, clients),
-    }
+    mean = sum(known.values()) / len(known) if known else None
+    found: Loss = {"mean": mean, "per_client": by_client.written(known, clients)}
     if before is None or "cross_entropy" in before["loss"]:
         found["cross_entropy"] = sum(plain) / len(plain) if plain else None
     return found

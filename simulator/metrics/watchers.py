@@ -187,11 +187,8 @@ class _Losing(_Watch):
             & is_fall(before[clients], now, self._tested[clients])
             for rounds, before in ((self._falls, self._top), (self._below, self._first))
         )
-        holds = {
-            client: self.words(client, falls)
-            for client, falls, loses in zip(told, in_a_row, in_a_row | below, strict=True)
-            if loses
-        }
+        each = zip(told, in_a_row, in_a_row | below, strict=True)
+        holds = {client: self.words(client, falls) for client, falls, loses in each if loses}
         return holds, np.flatnonzero((self._falls == 0) & (self._below == 0)).tolist()
 
     def words(self, client: int, in_a_row: bool) -> str:

@@ -165,10 +165,8 @@ class Federation:
     @cached_property
     def parameters(self) -> Mapping[str, int]:
         """The number of parameters of each architecture."""
-        return {
-            name: sum(parameter.numel() for parameter in network.parameters())
-            for name, network in self.architectures.items()
-        }
+        networks = self.architectures.items()
+        return {name: sum(each.numel() for each in network.parameters()) for name, network in networks}
 
     @cached_property
     def smallest(self) -> str:

@@ -68,10 +68,8 @@ class ViT(Network):
         return shown | {"features": to_width(self.vit.norm(x)[:, 0], self.num_features)}
 
     def stages(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(
-            (f"vit.blocks.{number}.norm1.weight", f"vit.blocks.{number}.norm2.weight")
-            for number in range(len(self.vit.blocks))
-        )
+        blocks = (f"vit.blocks.{number}" for number in range(len(self.vit.blocks)))
+        return tuple((f"{each}.norm1.weight", f"{each}.norm2.weight") for each in blocks)
 
 
 def plain_attention(module: nn.Module) -> None:

@@ -94,9 +94,8 @@ def utility(settings: SelectionConfig) -> Strategy:
     ) -> list[int]:
         tried = [each for each in candidates if each.last is not None]
         new = [each.id for each in candidates if each.last is None]
-        share = max(
-            settings.exploration * settings.exploration_decay ** (round - 1), settings.exploration_min
-        )
+        decayed = settings.exploration * settings.exploration_decay ** (round - 1)
+        share = max(decayed, settings.exploration_min)
         wanted = math.floor(number * share + draws.random())  # on average, exactly that share
         exploited = min(number - min(wanted, len(new)), len(tried))
         explored = draws.choice(len(new), number - exploited, replace=False) if number > exploited else ()

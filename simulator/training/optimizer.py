@@ -77,9 +77,8 @@ class Adam(Optimizer):
             if weight not in self.state:
                 moments = {name: torch.zeros_like(weight) for name in _MOMENTS["adam"]}
                 self.state[weight] = {_STEP: torch.zeros((), device=weight.device), **moments}
-        first, second, steps = (
-            [self.state[weight][name] for weight in weights] for name in (*_MOMENTS["adam"], _STEP)
-        )
+        states = [self.state[weight] for weight in weights]
+        first, second, steps = ([each[name] for each in states] for name in (*_MOMENTS["adam"], _STEP))
         settings = self._settings | {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False}
         self._rule(weights, gradients, first, second, [], steps, lr=self.lr, **settings)
 

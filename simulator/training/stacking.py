@@ -137,9 +137,8 @@ class _Stack:
         self.collected: Tensors = {}
         self.loss = _Loss(self.nets, self.phase)
         device = clients[0].federation.device
-        self.class_weights = [
-            {} if client.class_weights is None else {"classes": client.class_weights} for client in clients
-        ]
+        weights = [client.class_weights for client in clients]
+        self.class_weights = [{} if each is None else {"classes": each} for each in weights]
         self.streams = [client.stream(f"draws/{self.phase.name}", device) for client in clients]
 
     def steps(self) -> Iterator[StackedStep]:
@@ -149,9 +148,8 @@ class _Stack:
         rule = optimizer.make(self.phase.optimizer, list(self.weights.items()), settings, lr)
         names = [name.replace("/", ".", 1) for name in self.phase.correction]
         corrected: list[Tensor] = [self.weights[name] for name in names]
-        corrections = [
-            torch.stack([phase.correction[name] for phase in self.phases]) for name in self.phase.correction
-        ]
+        of_each = [phase.correction for phase in self.phases]
+        corrections = [torch.stack([each[name] for each in of_each]) for name in self.phase.correction]
         for number, (batches, draws) in enumerate(self._batches(), start=1):
             sizes = [len(batch.y) for batch in batches]
             reached = self._tried(batches, draws, sizes)
@@ -358,12 +356,8 @@ class layers_of_each(drawing_from):
     def kept(self, shape: Sequence[int], like: Tensor, share: float) -> Tensor:
         def each() -> Tensor:
             masks = [torch.empty(shape, dtype=like.dtype, device=like.device) for _ in self._streams]
-            return torch.stack(
-                [
-                    mask.bernoulli_(share, generator=stream)
-                    for mask, stream in zip(masks, self._streams, strict=True)
-                ]
-            )
+            pairs = zip(masks, self._streams, strict=True)
+            return torch.stack([mask.bernoulli_(share, generator=stream) for mask, stream in pairs])
 
         drawn: Tensor = _Drawn.apply(self._who, each)
         return drawn

@@ -117,9 +117,8 @@ def test_prototypes_are_collected_when_it_is_said() -> None:
     start = named("model", of_module(Line())) | state
     payload = {"prototypes": torch.zeros(1, 1), "labels": torch.zeros(1, dtype=torch.int32)}
     for collect, prototype in [("last_epoch", 0.5), ("all_epochs", 0.75), ("after", 0.25)]:
-        pixel = ImageShape(1, 1, 1)
         federation = federations.federation(
-            ["line"], [4], [(0,)], num_classes=1, shape=pixel, training=training
+            ["line"], [4], [(0,)], num_classes=1, shape=ImageShape(1, 1, 1), training=training
         )
         vars(federation)["architectures"] = {"line": Line().to("meta")}
         fedproto = sharing.of("fedproto", federation, collect=collect)
