@@ -28,11 +28,6 @@ def test_a_session_without_a_round_has_the_method_it_will_begin_with(tmp_path: P
     assert (run.round, run.rounds, run.methods) == (0, 5, ((1, "fedlora"),))
 
 
-def test_client_i_has_model_i_mod_x_of_its_group(tmp_path: Path) -> None:
-    run = read(sessions.make(tmp_path / "s", rounds=1, clients=7))
-    assert run.models == ["cnn1", "cnn2", "cnn3", "cnn4", "cnn5", "cnn1", "cnn2"]
-
-
 def test_clients_of_whom_the_settings_do_not_say_have_an_unknown_model() -> None:
     ledger = Ledger.of([sessions.record(1, 3)])
     assert SessionData(Path("s"), ledger=ledger).models == ["?", "?", "?"]
