@@ -798,13 +798,7 @@ class SessionsPanel(SizedPanel):
         listed, rows = self._list.by_folder, list[list[object]]()
         for row in self._list.rows:
             if isinstance(row.key, Path) and isinstance(each := listed[row.key], Summary):
-                rows.append(
-                    [each.name, each.state, course(each.methods), each.dataset, each.round, each.rounds]
-                )
-                rows[-1] += [
-                    each.accuracy,
-                    each.best,
-                    each.created,
-                    each.parent["name"] if each.parent else None,
-                ]
+                about = course(each.methods), each.dataset, each.round, each.rounds, each.accuracy, each.best
+                parent = each.parent["name"] if each.parent else None
+                rows.append([each.name, each.state, *about, each.created, parent])
         return columns, rows
