@@ -46,11 +46,8 @@ def config(watch: dict[str, Any] | None = None, **sections: Any) -> Config:
 
 def noticed(folder: Path) -> list[tuple[int, str, str]]:
     """Round, watcher, and action of the events."""
-    return [
-        (event["round"], event["watcher"], event["action"])
-        for event in CheckedReader(folder).events()
-        if event["event"] == "noticed"
-    ]
+    events = [each for each in CheckedReader(folder).events() if each["event"] == "noticed"]
+    return [(each["round"], each["watcher"], each["action"]) for each in events]
 
 
 def recorded(folder: Path) -> list[tuple[int, str]]:
@@ -202,11 +199,12 @@ def test_a_run_without_counts_by_class_says_that_no_collapse_can_be_noticed() ->
     watch: dict[str, Any] = {"watchers": ["collapse"]}
     needs = "Watcher 'collapse' needs counts by class"
     assert cautions(config(watch)) == []
-    assert cautions(config(watch, evaluation={"classes": False})) == [
-        f"{needs}. Set evaluation.classes=true."
+    remedies: list[tuple[dict[str, Any], str]] = [
+        ({"classes": False}, ". Set evaluation.classes=true."),
+        ({"parts": ["eval"]}, " of the test part. Add test to evaluation.parts."),
     ]
-    (said,) = cautions(config(watch, evaluation={"parts": ["eval"]}))
-    assert said == f"{needs} of the test part. Add test to evaluation.parts."
+    for evaluation, remedy in remedies:
+        assert cautions(config(watch, evaluation=evaluation)) == [needs + remedy]
 
 
 def test_the_watchers_in_force_look_from_the_round_in_which_they_last_changed() -> None:

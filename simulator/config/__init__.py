@@ -593,7 +593,8 @@ def cautions(config: Config) -> list[str]:
     if "collapse" in config.watch.watchers and config.evaluation.classes is False:
         found.append("Watcher 'collapse' needs counts by class. Set evaluation.classes=true.")
     elif "collapse" in config.watch.watchers and "test" not in (config.evaluation.parts or ("test",)):
-        found.append("Watcher 'collapse' needs counts by class of part test. Add test to evaluation.parts.")
+        needs = "Watcher 'collapse' needs counts by class of the test part."
+        found.append(f"{needs} Add test to evaluation.parts.")
     masked = getattr(config.method, "mask_answers", False) and config.data.split == "global"
     if masked and config.data.partition != "iid":
         found.append(

@@ -630,9 +630,8 @@ async def put_cursor(app: HtflApp, pilot: Pilot[Any], name: str, number: int = 2
     listed = app.panel.query_one(SessionList)
     await until(pilot, lambda: len(listed.rows) == number)
     listed.put_cursor(app.sessions_dir / name)
-    await until(
-        pilot, lambda: app.panel.under_cursor() is not None and listed.folder == app.sessions_dir / name
-    )
+    there = app.sessions_dir / name
+    await until(pilot, lambda: app.panel.under_cursor() is not None and listed.folder == there)
     return listed
 
 
@@ -670,9 +669,8 @@ def test_tags_and_a_note_are_written_listed_and_found_by_the_filter(forked: Path
         await pilot.press(*"t3", "space", *"pa", "down")
         assert tags.value == "t3 paper"
         await pilot.press("tab", *"lr", "space", *"of", "space", *"FedProto", "enter")
-        await until(
-            pilot, lambda: checkpoints.marks_of(forked / "fork") == (("paper", "t3"), "lr of FedProto")
-        )
+        marks = (("paper", "t3"), "lr of FedProto")
+        await until(pilot, lambda: checkpoints.marks_of(forked / "fork") == marks)
 
         def cells() -> tuple[object, ...]:
             return next(row.cells for row in listed.rows if row.key == forked / "fork")
@@ -752,13 +750,10 @@ def test_of_marked_sessions_all_are_deleted_up_to_one_that_cannot_be(
 
 
 def test_a_session_that_a_process_runs_keeps_its_name_and_stays(forked: Path) -> None:
-    with Store.open(forked / "main"):
-        for form, word in (
-            (RenameDialog(forked / "main"), "best"),
-            (DeleteDialog([forked / "main"]), "main"),
-        ):
-            with pytest.raises(checkpoints.Locked, match="is run by process"):
-                form.accept({"name": word})
+    forms = (RenameDialog(forked / "main"), "best"), (DeleteDialog([forked / "main"]), "main")
+    for form, word in forms:
+        with Store.open(forked / "main"), pytest.raises(checkpoints.Locked, match="is run by process"):
+            form.accept({"name": word})
 
 
 def test_the_choices_of_methods_say_what_the_owner_of_a_session_would_say() -> None:
