@@ -6,7 +6,7 @@
     reached(run.curves, 0.9)                    # what it took to get to 90 %
 
 run, feed: a session at one moment, read once or as it grows. ledger, client_values: its rounds, as records and as
-arrays. overview: listings and many sessions at once, each read no further than is asked. comparison, table, gain,
+arrays. overview: listings and many sessions at once, each read no further than is asked. comparison, gain,
 variance: several sessions, grouped by axes, over seeds (axes), with what a reader must know (caveats). measures:
 the lines they are drawn as. The others compute one thing from sessions. Nothing here knows who reads it: no layout, no
 colours, no rounding.
