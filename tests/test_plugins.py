@@ -110,10 +110,8 @@ def test_the_examples_server_takes_the_median_number_by_number() -> None:
     federation = federations.federation(["tiny_cnn"] * 3)
     method = methods.get("median_head")(config.method, federation)
     rows = [torch.tensor([1.0, 50.0]), torch.tensor([2.0, -9.0]), torch.tensor([900.0, 0.5])]
-    uplinks = [
-        Uplink(client, {"head/weight": row[:, None], "head/bias": row})
-        for client, row in zip(federation.clients, rows, strict=True)
-    ]
+    heads = [{"head/weight": row[:, None], "head/bias": row} for row in rows]
+    uplinks = [Uplink(client, head) for client, head in zip(federation.clients, heads, strict=True)]
     merged = method.aggregate(1, {"head/weight": torch.zeros(2, 1), "head/bias": torch.zeros(2)}, uplinks)
     assert merged.server["head/bias"].tolist() == [2.0, 0.5]
     assert merged.server["head/weight"].tolist() == [[2.0], [0.5]]

@@ -106,10 +106,8 @@ def weights(federation: Federation, client: ClientInfo) -> set[str]:
 
 def sent(method: Method, client: int, weight: float = 1.0, **payload: Any) -> Uplink:
     """A client's uplink of these tensors or lists. Labels and counts are int32; `head__bias` stands for head/bias."""
-    tensors = {
-        name.replace("__", "/"): torch.as_tensor(value, dtype=torch.int32 if name in WHOLE else None)
-        for name, value in payload.items()
-    }
+    whole = {name: torch.int32 if name in WHOLE else None for name in payload}
+    tensors = {k.replace("__", "/"): torch.as_tensor(each, dtype=whole[k]) for k, each in payload.items()}
     return Uplink(method.federation.clients[client], tensors, weight)
 
 

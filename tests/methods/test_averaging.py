@@ -94,10 +94,8 @@ def test_a_proximal_loss_adds_half_of_its_weight_times_the_squared_distance() ->
 @pytest.mark.long
 def test_a_method_without_what_it_adds_is_fedavg_bit_for_bit() -> None:
     """Ditto's own models take nothing from the shared one. HeteroAvg averages plainly, here over equal clients."""
-    alike = {
-        "federation": {"group": "tiny_resnet10", "participation": 1.0},
-        "data": {"partition": "iid", "quantity": "equal"},
-    }
+    federation = {"group": "tiny_resnet10", "participation": 1.0}
+    alike = {"federation": federation, "data": {"partition": "iid", "quantity": "equal"}}
     for name, options, sections in (
         ("fedprox", {"mu": 0.0}, {}),
         ("moon", {"mu": 0.0}, {}),

@@ -562,10 +562,8 @@ def test_batches_of_the_server_have_no_single_row() -> None:
     """Five prototypes in batches of two: two and three, as BatchNorm cannot train on one. A single one counts twice."""
     fedktl = method(server_epochs=4, server_batch=2, server_lr=0.5)
     rows = [[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]]
-    uplinks = [
-        sharing.sent(fedktl, 0, prototypes=rows, labels=[0, 1, 2]),
-        sharing.sent(fedktl, 1, prototypes=rows[:2], labels=[0, 1]),
-    ]
+    first = sharing.sent(fedktl, 0, prototypes=rows, labels=[0, 1, 2])
+    uplinks = [first, sharing.sent(fedktl, 1, prototypes=rows[:2], labels=[0, 1])]
     [phase] = fedktl.server_phases(at_work(fedktl), uplinks)
     assert (phase.optimizer, phase.lr, phase.keeps) == ("adam", 0.5, None)
     assert [len(batch.y) for batch in phase.batches or ()] == [2, 3] * 4

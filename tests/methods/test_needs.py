@@ -45,9 +45,8 @@ def test_a_head_that_is_no_linear_layer_is_not_the_same() -> None:
     network = federation.architectures["tiny_mlp"]
     network.head = torch.nn.Bilinear(8, 8, 2)
     network.head.in_features = 8
-    assert needs.same_head(federation) == (
-        "needs a head of one linear layer: client 1 (tiny_mlp) has a head 8→2 of its own kind"
-    )
+    unmet = "needs a head of one linear layer: client 1 (tiny_mlp) has a head 8→2 of its own kind"
+    assert needs.same_head(federation) == unmet
 
 
 def test_widths_are_those_of_what_the_network_shows() -> None:

@@ -268,12 +268,8 @@ def test_narrower_or_wider_features_of_the_small_model_are_pooled_to_the_clients
 def test_stacked_clients_train_in_bf16_too() -> None:
     """Where they cannot be stacked, a warning says so."""
     told: list[Event] = []
-    config = federations.config(
-        "pfedmoe",
-        federation={"participation": 1.0, "group": WIDE},
-        training={"precision": "bf16"},
-        runtime={"runner": "stacked"},
-    )
+    sections = {"federation": {"participation": 1.0, "group": WIDE}, "training": {"precision": "bf16"}}
+    config = federations.config("pfedmoe", **sections, runtime={"runner": "stacked"})
     federations.run(federations.built(config).engine, 1, told.append)
     assert not [event for event in told if isinstance(event, Warned) and "stacked" in event.message]
 

@@ -253,9 +253,8 @@ def halved(weight: Tensor, name: str) -> tuple[slice, ...]:
 def test_three_whole_rounds_equal_the_reference() -> None:
     """W rolled back by t, cut at the half, trained, and rolled on again: three of four channels come into use."""
     everybody = {"clients": 3, "participation": 1.0, "group": ["tiny_cnn", "tiny_cnn_w2", "tiny_cnn_w2"]}
-    config = federations.config(
-        "fedrolex", federation=everybody, training={"lr": 0.05, "momentum": 0.5}, data={"partition": "iid"}
-    )
+    sections = {"training": {"lr": 0.05, "momentum": 0.5}, "data": {"partition": "iid"}}
+    config = federations.config("fedrolex", federation=everybody, **sections)
     ran = reference.Rounds(config, 3)
     whole = part(ran.server, "tiny_cnn")
     for t in range(3):

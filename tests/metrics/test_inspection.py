@@ -171,9 +171,8 @@ def answering(labels: list[int], answers: list[int], batch_size: int) -> ClientM
     cpu: Any = SimpleNamespace(num_classes=3, device=torch.device("cpu"), training=training)
     info: Any = SimpleNamespace(id=0)
     some: Any = None
-    return ClientModel(
-        1, info, some, {}, None, replace(data, clients=(held,)), cpu, some, Known(), batch_size
-    )  # type: ignore[arg-type]
+    data = replace(data, clients=(held,))
+    return ClientModel(1, info, some, {}, None, data, cpu, some, Known(), batch_size)  # type: ignore[arg-type]
 
 
 def test_a_row_is_a_true_class_and_a_column_an_answer() -> None:

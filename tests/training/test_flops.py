@@ -172,6 +172,5 @@ def test_a_product_passes_through_an_attention_layer() -> None:
 
         direction, h = drawn(2, 5, 8, purpose="direction"), 1e-5
         difference = (function({"x": x + h * direction}) - function({"x": x - h * direction})) / (2 * h)
-        torch.testing.assert_close(
-            derivative_along(function, {"x": x}, {"x": direction}), difference.detach(), rtol=1e-6, atol=1e-7
-        )
+        slope = derivative_along(function, {"x": x}, {"x": direction})
+        torch.testing.assert_close(slope, difference.detach(), rtol=1e-6, atol=1e-7)

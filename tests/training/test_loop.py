@@ -223,12 +223,8 @@ def test_balanced_weights_give_each_class_of_a_client_the_same_weight_in_all() -
     held = replace(parts.data.clients[0], classes=(0, 2), class_counts=(3, 1))
     context = federations.context(parts)
     context = replace(context, data=replace(parts.data, clients=(held, *parts.data.clients[1:])))
-    local = LocalClient(
-        context,
-        info,
-        1,
-        named("model", of_module(parts.federation.build(info.architecture, rng.torch_stream(0, "t")))),
-    )
+    network = parts.federation.build(info.architecture, rng.torch_stream(0, "t"))
+    local = LocalClient(context, info, 1, named("model", of_module(network)))
     assert local.class_weights is not None
     assert local.class_weights.tolist() == pytest.approx([2 / 3, 1, 2, 1])
 
@@ -286,9 +282,8 @@ def test_three_steps_are_those_of_torchs_own_class() -> None:
         ours, theirs, before = weights(), weights(), weights()
         named = [(f"w{number}", weight) for number, weight in enumerate(ours)]
         settings = TrainingConfig.model_validate({"optimizer": kind, **said})
-        assert moved(optimizer.make(None, named, settings, 0.1), ours) == moved(
-            TORCHS[kind](theirs, 0.1, **said), theirs
-        )
+        expected = moved(TORCHS[kind](theirs, 0.1, **said), theirs)
+        assert moved(optimizer.make(None, named, settings, 0.1), ours) == expected
         assert ours[1].tolist() == before[1].tolist() and ours[0].tolist() != before[0].tolist()
 
 
