@@ -94,7 +94,9 @@ class DataConfig(Section):
     )
     domains_per_client: int | None = Field(None, ge=1)
     """Number of domains per client; each domain is divided separately. Default: any number."""
-    alpha: float = Field(0.5, gt=0, description=f"Concentration α of class shares, for {_readers('alpha')}.")
+    alpha: float = Field(
+        0.5, gt=0, description=f"Concentration α of the class shares, for {_readers('alpha')}."
+    )
     cap: bool = Field(
         True,
         description=f"Stop adding samples once a client holds n/N of the data (FedDF), for {_readers('cap')}.",
@@ -151,7 +153,9 @@ class DataConfig(Section):
         if self.quantity == "pfllib" and self.partition != "pathological":
             raise ValueError("quantity 'pfllib' deals out classes; it belongs to partition 'pathological'")
         if self.decimal == self.thousands:
-            raise ValueError(f"decimal and thousands are both '{self.decimal}'; use two different marks")
+            raise ValueError(
+                f"decimal and thousands are both '{self.decimal}'; use another mark for one of them"
+            )
         if (self.partition == "indices") != (self.indices is not None):
             raise ValueError("partition 'indices' and the file data.indices belong together; give both")
         if self.indices is not None and self.limit is not None:
@@ -173,7 +177,9 @@ class DataConfig(Section):
                 "partition 'natural' gives each client one user; remove domains_per_client, or use another partition"
             )
         if self.split == "own" and self.partition != "natural":
-            raise ValueError("split 'own' keeps each user's test samples; it belongs to partition 'natural'")
+            raise ValueError(
+                "split 'own' keeps the test samples of each user; it belongs to partition 'natural'"
+            )
         for key in ("classes_per_client", "shards_per_client"):
             if self.reads(key) and (self.domains_per_client or 1) > 1:
                 raise ValueError(

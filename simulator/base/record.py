@@ -440,7 +440,9 @@ def check_record(record: Mapping[str, Any], clients: int) -> Record:
         "bytes.per_client_up": found["bytes"]["per_client_up"],
         "bytes.per_client_down": found["bytes"]["per_client_down"],
     }
-    named: dict[str, list[int]] = {k: record.get(k, []) for k in ("participants", "diverged", "dropped")}
+    named: dict[str, list[int]] = {
+        each: record.get(each, []) for each in ("participants", "diverged", "dropped")
+    }
     if "per_client" in found["timing"]:
         by_client["timing.per_client"] = found["timing"]["per_client"]
     for part, measures in found.get("evaluation", {}).items():

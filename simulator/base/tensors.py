@@ -191,7 +191,9 @@ def select_device(wanted: str) -> torch.device:
     if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        raise ConfigError("device 'cuda' is not available here. Use `device='cpu'`. See `htfl-sim doctor`.")
+        raise ConfigError(
+            "device 'cuda' is not available here. Use `device='cpu'`, or see `htfl-sim doctor`."
+        )
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False

@@ -27,7 +27,9 @@ from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entrop
 class DittoConfig(MethodConfig, space={"lam": Log(0.01, 10)}):
     """Hyper-parameter of Ditto."""
 
-    lam: float = Field(1.0, ge=0, description="λ, how strongly the own model is held to the received one")
+    lam: float = Field(
+        1.0, ge=0, description="λ, how strongly a client's own model is held to the received one"
+    )
 
 
 @register("ditto")

@@ -71,7 +71,9 @@ class FedClassAvg(LGFedAvg):
 
     def _proximal(self, nets: Nets, received: Mapping[str, Tensor]) -> Tensor:
         """ρ‖θ − θ̄‖² over the head's weight and bias."""
-        terms = [(w - received[name]).square().sum() for name, w in nets.model.head.named_parameters()]
+        terms = [
+            (theta - received[name]).square().sum() for name, theta in nets.model.head.named_parameters()
+        ]
         return self.config.rho * torch.stack(terms).sum()
 
 

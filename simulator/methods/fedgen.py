@@ -32,7 +32,9 @@ from simulator.training.trainer import CentralServer
 class FedGenConfig(MethodConfig, space={"alpha": Log(0.1, 10), "beta": Choice((0.0, 0.1, 1.0, 10.0))}):
     """Hyper-parameters of FedGen. Defaults are the paper's where it names a value."""
 
-    alpha: float = Field(1.0, ge=0, description="weight of generated features in clients' loss (1 in eq. 5)")
+    alpha: float = Field(
+        1.0, ge=0, description="weight of generated features in the clients' loss (1 in eq. 5)"
+    )
     beta: float = Field(
         0.0,
         ge=0,

@@ -145,12 +145,14 @@ def decomposed(weights: Mapping[str, Tensor]) -> Tensors:
             continue
         matrix = weight.detach().flatten(1).cpu()
         finite = matrix.isfinite().all()
-        wide = torch.where(finite, matrix, 0.0)
+        given = torch.where(finite, matrix, 0.0)
         try:
-            u, s, v = torch.linalg.svd(wide, full_matrices=False)
+            u, s, v = torch.linalg.svd(given, full_matrices=False)
         except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
             # MKL's float32 routine fails for a few matrices, and its float64 one then does not.
-            u, s, v = (each.to(matrix.dtype) for each in torch.linalg.svd(wide.double(), full_matrices=False))
+            u, s, v = (
+                each.to(matrix.dtype) for each in torch.linalg.svd(given.double(), full_matrices=False)
+            )
         for part_of, factor in (("u", u), ("s", s), ("v", v)):
             kept = torch.where(finite, factor, torch.nan)
             factors[f"{part_of}/{name}"] = kept.contiguous().to(weight.device)

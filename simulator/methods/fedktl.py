@@ -52,9 +52,15 @@ class FedKTLConfig(
         description="safetensors file with the pretrained generator; default: an untrained one is drawn",
     )
     mu: float = Field(50.0, ge=0, description="μ, weight of the clients' task on generated images")
-    lam: float = Field(1.0, ge=0, description="λ, weight of the distance to the server's centroid of a class")
-    margin: float = Field(0.5, ge=0, description="angle added between output and class, radians (ArcFace)")
-    scale: float = Field(64.0, gt=0, description="factor of cosines in the clients' cross-entropy (ArcFace)")
+    lam: float = Field(
+        1.0, ge=0, description="λ, weight of the distance to the class's centroid on the server"
+    )
+    margin: float = Field(
+        0.5, ge=0, description="angle added between an output and its class, in radians (ArcFace)"
+    )
+    scale: float = Field(
+        64.0, gt=0, description="factor of the cosines in the clients' cross-entropy (ArcFace)"
+    )
     server_epochs: int = Field(100, ge=1, description="passes of the server over the received prototypes")
     server_lr: float = Field(0.01, gt=0, description="learning rate of F and the centroids (Adam)")
     server_batch: int = Field(100, ge=2, description="prototypes in a step of the server")

@@ -95,7 +95,9 @@ class FedKWAZConfig(MethodConfig, space={"tau": Linear(1, 8), "every": Choice((1
     @model_validator(mode="after")
     def _some_stage_learns_from_the_labels(self) -> "FedKWAZConfig":
         if not self.align and self.labels == "first":
-            raise ValueError("align = false leaves no stage that learns labels; set method.labels=both")
+            raise ValueError(
+                "align = false leaves no stage that learns from the labels; set method.labels=both"
+            )
         return self
 
 

@@ -22,7 +22,9 @@ from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_e
 class FedRepConfig(MethodConfig, space={"head_epochs": Choice((1, 5, 10))}):
     """Hyper-parameter of FedRep."""
 
-    head_epochs: int = Field(10, ge=1, description="Epochs that train the head alone, before the body.")
+    head_epochs: int = Field(
+        10, ge=1, description="Epochs in which only the head is trained, before the body."
+    )
 
 
 @register("fedrep")

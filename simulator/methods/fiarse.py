@@ -131,7 +131,9 @@ class FIARSE(Method):
 
     def uplink(self, local: LocalClient) -> Tensors:
         own = weights(local.nets.model)
-        return named("values", {name: w[self._held(local, name, w)] for name, w in own.items()})
+        return named(
+            "values", {name: weight[self._held(local, name, weight)] for name, weight in own.items()}
+        )
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """w ← w + Σ_k (w_k − w) / |{k: w_k ≠ w}|, element by element."""

@@ -88,7 +88,9 @@ class Hooks:
             payload = checks.payload(getattr(self.method, hook)(round, server, client))
             # The server's tensors are known to be finite. Only new ones are checked.
             kept = {tensor.untyped_storage().data_ptr() for tensor in server.values()}
-            new = {name: x for name, x in payload.items() if x.untyped_storage().data_ptr() not in kept}
+            new = {
+                name: each for name, each in payload.items() if each.untyped_storage().data_ptr() not in kept
+            }
             checks.finite(new)
             return payload
 

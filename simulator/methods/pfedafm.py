@@ -28,7 +28,9 @@ from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entrop
 class PFedAFMConfig(PrivateModuleConfig, space={"alpha": Choice((0.5, 1.0))}):
     """Hyper-parameters of pFedAFM."""
 
-    alpha: float = Field(1.0, ge=0, le=1, description="α before round 1: weight of a client's own features.")
+    alpha: float = Field(
+        1.0, ge=0, le=1, description="α before round 1: weight of the client's own features."
+    )
 
 
 class Mixture(nn.Module):

@@ -78,8 +78,10 @@ class PFedES(SharedNetwork):
 
     def model_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """(1 − μ) · CE(F(x), y) + μ · CE(F(G(x)), y)."""
-        plain = recorded_cross_entropy(nets.model(batch.x), batch.y)
-        return (1 - self.config.mu) * plain + self.config.mu * self.extractor_loss(nets, state, batch, draws)
+        of_image = recorded_cross_entropy(nets.model(batch.x), batch.y)
+        return (1 - self.config.mu) * of_image + self.config.mu * self.extractor_loss(
+            nets, state, batch, draws
+        )
 
     def extractor_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE(F(G(x)), y)."""

@@ -54,7 +54,9 @@ def register(name: str) -> Callable[[M], M]:
             raise ValueError(f"a method named '{name}' exists already")
         for before, now in _FORMER.items():
             if before in vars(method) and now not in vars(method):
-                raise ValueError(f"the hook {before}() is called {now}() now; CHANGELOG.md has all changes")
+                raise ValueError(
+                    f"the hook {before}() is called {now}() now; CHANGELOG.md has all that changed"
+                )
         if not hasattr(method, "card"):
             method.card = built_in.Card(name, *["–"] * 5)
         if name in built_in.modules():  # one class, so that sections of equal values are equal

@@ -97,7 +97,9 @@ class Scaffold(FedAvg):
     def _clients(self) -> Counter[str]:
         """N for every layer of the server's models: the number of clients with it that may take part."""
         architectures = self.federation.architectures.items()
-        names = {name: list(floating(network.state_dict())) for name, network in architectures}
+        names = {
+            architecture: list(floating(network.state_dict())) for architecture, network in architectures
+        }
         return Counter(
             f"{self.server_model(client)}/{name}"
             for client in self.federation.seen

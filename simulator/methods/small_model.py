@@ -81,7 +81,9 @@ class SmallModel(SharedNetwork):
 class PrivateModuleConfig(MethodConfig):
     """The option that these methods have in common."""
 
-    small: str | None = Field(None, description="the small model's architecture; default: the smallest")
+    small: str | None = Field(
+        None, description="the small model's architecture; default: the clients' smallest"
+    )
 
 
 class PrivateModule(SmallModel):

@@ -141,7 +141,9 @@ class Federation:
     def held_classes(self) -> tuple[Tensor, Tensor]:
         """A row for each class that a client holds in any round, ascending: client [R] and class [R], int64."""
         every = [self.clients, *(stage.clients for stage in self.stages)]
-        rows = sorted({(each.id, label) for clients in every for each in clients for label in each.classes})
+        rows = sorted(
+            {(client.id, label) for clients in every for client in clients for label in client.classes}
+        )
         owner, label = torch.tensor(rows, device=self.device).T
         return owner, label
 

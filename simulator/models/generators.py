@@ -63,12 +63,13 @@ class Generator(nn.Module):
     def __init__(self, design: Design) -> None:
         super().__init__()
         self.design = design
-        width = design.width
         widths = [design.noise, *[design.latent] * design.layers]
         self.mapping = nn.ModuleList(map(nn.Linear, widths, widths[1:]))
-        self.start = nn.Linear(design.latent, width * SMALLEST**2)
-        self.blocks = nn.ModuleList(nn.Conv2d(width, width, 3, padding=1) for _ in range(design.blocks))
-        self.image = nn.Conv2d(width, design.channels, 3, padding=1)
+        self.start = nn.Linear(design.latent, design.width * SMALLEST**2)
+        self.blocks = nn.ModuleList(
+            nn.Conv2d(design.width, design.width, 3, padding=1) for _ in range(design.blocks)
+        )
+        self.image = nn.Conv2d(design.width, design.channels, 3, padding=1)
 
     def latents(self, noise: Tensor) -> Tensor:
         """The mapping network: a linear layer and LeakyReLU, several times."""

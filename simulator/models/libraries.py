@@ -116,7 +116,9 @@ def _without_head(body: Any, head: nn.Linear) -> None:
 
 
 def _headless(name: str) -> ConfigError:
-    return ConfigError(f"model '{name}' does not end in a linear layer to be its head; choose another.")
+    return ConfigError(
+        f"model '{name}' does not end in a linear layer that could be its head; choose another."
+    )
 
 
 register_library("timm", _timm)
@@ -205,7 +207,9 @@ def _wanted(maker: Callable[..., Any], what: str) -> tuple[list[str], tuple[Kind
         for each in parameters
         if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
     ]
-    kinds = tuple(SPECS[kind].kind for kind in SPECS if {each.name for each in needed} <= {*offered[kind]})
+    kinds = tuple(
+        spec.kind for kind, spec in SPECS.items() if all(each.name in offered[kind] for each in needed)
+    )
     if not kinds or any(each.kind is each.POSITIONAL_ONLY for each in needed):
         known = {name for names in offered.values() for name in names}
         odd = next(

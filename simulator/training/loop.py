@@ -106,7 +106,9 @@ class _PlainStep:
             if loss.dim() or not loss.requires_grad:
                 what = "does not depend on the trained modules"
                 what = f"has the shape {list(loss.shape)}" if loss.dim() else what
-                raise ValueError(f"the loss {what}; it must be a scalar that depends on the phase's modules")
+                raise ValueError(
+                    f"the loss {what}; it must be a scalar that depends on the modules of the phase"
+                )
             loss.backward()
         if self._clip is not None:
             torch.nn.utils.clip_grad_norm_((parameter for _, parameter in self._parameters), self._clip)

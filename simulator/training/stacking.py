@@ -127,10 +127,14 @@ class _Stack:
         self.clients, self.phases, self.phase, self.nets = clients, phases, phases[0], clients[0].nets
         self.reached = reached
         of_each = [values(client.nets) for client in clients]
-        stacked = {k: torch.stack([each[k].detach() for each in of_each]).contiguous() for k in of_each[0]}
+        stacked = {
+            name: torch.stack([each[name].detach() for each in of_each]).contiguous() for name in of_each[0]
+        }
         trained = tuple(f"{name}." for name in self.phase.trains)
         self.parameters = [name for name, _ in self.nets.named_parameters()]
-        self.weights = {k: nn.Parameter(stacked.pop(k)) for k in self.parameters if k.startswith(trained)}
+        self.weights = {
+            name: nn.Parameter(stacked.pop(name)) for name in self.parameters if name.startswith(trained)
+        }
         self.held = stacked
         """Frozen weights, and buffers."""
         self.state = {name: torch.stack([phase.state[name] for phase in phases]) for name in self.phase.state}
@@ -243,7 +247,9 @@ class _Stack:
 
     def _taken(self, batches: Sequence[Batch], draws: Sequence[Draws], sizes: Sequence[int]) -> "_Taken":
         """Gradients, losses, and terms of all clients. Clients with batches of one size are computed together."""
-        groups = [[k for k, size in enumerate(sizes) if size == each] for each in dict.fromkeys(sizes)]
+        groups = [
+            [number for number, size in enumerate(sizes) if size == each] for each in dict.fromkeys(sizes)
+        ]
         parts = [self._taken_by(group, batches, draws) for group in groups]
         if len(parts) == 1:
             return parts[0]
@@ -256,7 +262,11 @@ class _Stack:
 
         def of_these(tensors: Mapping[str, Tensor]) -> Tensors:
             plain = {name: tensor.detach() for name, tensor in tensors.items()}
-            return plain if index is None else {k: each.index_select(0, index) for k, each in plain.items()}
+            return (
+                plain
+                if index is None
+                else {name: each.index_select(0, index) for name, each in plain.items()}
+            )
 
         streams = [self.streams[number] for number in numbers]
         buffers = [name for name, _ in self.nets.named_buffers()]
@@ -283,7 +293,9 @@ class _Stack:
                 of_these(self.held),
                 torch.arange(len(numbers), device=device),
                 of_these(self.state),
-                tuple(torch.stack(each) for each in zip(*(batches[k] for k in numbers), strict=True)),
+                tuple(
+                    torch.stack(each) for each in zip(*(batches[number] for number in numbers), strict=True)
+                ),
                 _stacked([draws[number] for number in numbers]),
                 _stacked([self.class_weights[number] for number in numbers]),
             )
