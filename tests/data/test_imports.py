@@ -449,6 +449,13 @@ def test_other_numbers_are_features(tmp_path: Path) -> None:
         assert np.array_equal(arrays["features"][:2], np.array(rows, dtype=np.float32))
 
 
+def test_the_command_names_the_line_that_runs_the_files(tmp_path: Path, cli: Callable[..., Result]) -> None:
+    both(tmp_path / "leaf", [[0.5, 1.5]] * 2, [0, 1])
+    result = cli("data", "import", "leaf", "own", "--json")
+    files = "--dataset own/samples.npz --partition own/clients.json"
+    assert result.json()["command"] == f"htfl-sim run {files} --clients 1"
+
+
 def test_shakespeares_characters_are_tokens_of_leafs_alphabet(tmp_path: Path) -> None:
     arrays, _, report = imported(both(tmp_path / "s", ["ab", "a~"], ["\n", "b"]))
     a = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]a".index("a") + 1
