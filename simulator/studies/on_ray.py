@@ -181,8 +181,9 @@ class RemotePoint(threading.Thread):
         return None if branch is None else checkpoints.name_of(self._study.parent / branch["parent"])
 
     def _send(self, actor: Any, session: Path, name: str, *, live: bool = False) -> None:
-        for parcel in (*checkpoints.pack(session, live=live), None):
+        for parcel in checkpoints.pack(session, live=live):  # one in memory at a time
             self._of(actor.receive.remote(name, parcel))
+        self._of(actor.receive.remote(name, None))
 
     def _bring_back(self, actor: Any, folder: Path) -> None:
         arrival = Arrival(self._study, self._point.name)

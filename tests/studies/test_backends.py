@@ -1,7 +1,9 @@
 """Where a sweep's points are carried out: what is refused before anything is written, and what a point takes there."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -97,6 +99,26 @@ class TestOnRay:
         ):
             with pytest.raises(ConfigError, match=words):
                 backend("ray")(points, LAUNCH, None)
+
+    def test_a_session_is_sent_piece_by_piece(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each is read once the node has the one before it, and the session is held until the last one."""
+        from simulator.runners.ray.cluster import Needs
+        from simulator.studies.on_ray import RemotePoint
+
+        steps = list[str]()
+
+        def pack(session: Path, live: bool) -> Iterator[str]:
+            for piece in "ab":
+                steps.append(f"read {piece}")
+                yield piece
+            steps.append("released")
+
+        monkeypatch.setattr("simulator.studies.on_ray.checkpoints.pack", pack)
+        remote = RemotePoint(point(), Path("t"), "", LAUNCH, Needs(1, 0))
+        monkeypatch.setattr(remote, "_of", lambda sent: sent)
+        receive = SimpleNamespace(remote=lambda name, piece: steps.append(f"sent {piece}"))
+        remote._send(SimpleNamespace(receive=receive), Path("t/p"), "t/p")
+        assert steps == ["read a", "sent a", "read b", "sent b", "released", "sent None"]
 
     def test_where_no_point_computes_on_a_gpu_a_share_of_one_is_said_to_change_nothing(self) -> None:
         there = backend("ray")([point(device="cpu", gpus_per_point=0.5)], LAUNCH, None)
