@@ -1,7 +1,8 @@
-"""Processes are killed, power is cut, and system calls fail at any moment: the last commit is there, whole."""
+"""Power is cut, and system calls fail at any moment: the last commit is there, whole."""
 
 import errno
 import random
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,6 @@ from tests.checkpoints.helpers import (
     server_value,
     weights,
 )
-
-# Children are forked from a process that has imported torch once.
 
 
 @dataclass
@@ -121,6 +120,36 @@ def test_a_power_cut_at_every_system_call_loses_nothing(tmp_path: Path, parent: 
 
 
 # Calls that fail
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("calls", "code", "says"),
+    [
+        ({"write", "replace", "link", "mkdir", "unlink"}, errno.ENOSPC, "no space left"),
+        ({"fsync"}, errno.EIO, "htfl-sim verify"),
+    ],
+)
+def test_a_disk_that_refuses_any_call_loses_nothing(
+    tmp_path: Path, parent: Path, calls: set[str], code: int, says: str
+) -> None:
+    nth, struck = 0, True
+    while struck:
+        base, told, disk = tmp_path / str(nth), Told(), Failing(calls, nth, code)
+        base.mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(files, "os", disk)
+            try:
+                live(base / "s", parent, told)
+            except DiskError as error:
+                assert says in str(error)
+        if (base / "s").exists():
+            shutil.copytree(
+                base / "s", base / "after"
+            )  # its owner is in this process, and still holds its lock
+        assert_nothing_told_is_lost(base / "after", told)
+        struck, nth = disk.struck, nth + 1
+    assert told.answered and nth > 30
 
 
 def test_an_object_that_does_not_fit_says_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
