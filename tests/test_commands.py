@@ -53,7 +53,7 @@ def test_a_pause_and_a_resume_are_answered_after_watchers_can_see_them(
     assert states == [("pause", "paused"), ("resume", "running")]
 
 
-def test_a_pause_right_after_a_resume_is_answered(tmp_path: Path) -> None:
+def test_a_pause_right_after_a_resume_is_answered_and_a_second_one_refused(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     paused = lambda event: event == StateChanged("paused", 1)  # noqa: E731
     operator = Operator(folder, (trained(2, 1), "pause", {}), (paused, "resume", {}), (paused, "pause", {}))
@@ -61,8 +61,12 @@ def test_a_pause_right_after_a_resume_is_answered(tmp_path: Path) -> None:
     running = threading.Thread(target=session.run, args=(operator,))
     running.start()
     wait_until(lambda: len(operator.answers()) == 3)
+    second = checkpoints.post(folder, "pause").id
+    wait_until(lambda: checkpoints.answer(folder, second) is not None)
     checkpoints.post(folder, "resume")
     running.join(timeout=600)
+    refused = checkpoints.answer(folder, second)
+    assert refused and (refused.outcome, refused.message) == ("refused", "it is paused already")
     answers = [("pause", "applied"), ("resume", "applied"), ("pause", "applied")]
     assert [answer[:2] for answer in operator.answers()] == answers
 

@@ -88,6 +88,18 @@ def test_a_round_that_is_not_kept_is_computed_again_from_the_nearest_before(tmp_
 
 
 @pytest.mark.long
+def test_a_live_session_can_be_forked(tmp_path: Path) -> None:
+    folder = tmp_path / "p"
+
+    def fork_after_round_3(event: Event) -> None:
+        if finished(3)(event):
+            simulator.fork(folder, tmp_path / "c", tmp_path, 3)
+
+    Session.create(config(), folder, tmp_path).run(fork_after_round_3)
+    assert federations.committed(finish(tmp_path / "c")) == federations.committed(folder)
+
+
+@pytest.mark.long
 def test_a_fork_of_a_fork_knows_its_parent(parent: Path, tmp_path: Path) -> None:
     child = finish(forked(parent, 4))
     grandchild = finish(forked(child, 5, "grandchild"))

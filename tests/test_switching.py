@@ -16,7 +16,7 @@ from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.engine.builder import Built, rebuild
 from simulator.engine.client_states import State
-from simulator.engine.progress import ClientTrained, Event, Switch, unobserved
+from simulator.engine.progress import ClientTrained, Event, RoundStarted, Switch, unobserved
 from simulator.models import GROUPS
 from simulator.sessions.history import asked_for, differences, history_entry, settings_in_force
 from simulator.sessions.session import RunOutcome, Session
@@ -381,3 +381,12 @@ def test_a_switch_that_cannot_be_is_refused_with_the_reason(tmp_path: Path) -> N
         assert answer is not None and answer.outcome == "refused" and why in answer.message
     assert len(checkpoints.SessionReader(folder).manifest().history) == 1
     assert federations.committed(folder) == alone(tmp_path, config())
+
+
+@pytest.mark.long
+def test_an_extension_may_be_asked_for_at_the_last_round(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(folder, (trained(1, 1), "switch", later(4, "fedssa", "rounds=6")))
+    assert Session.create(config(), folder, tmp_path).run(operator) == RunOutcome("finished", 6)
+    assert switches(folder) == [(1, "lg_fedavg"), (5, "fedssa")]
+    assert [each.rounds for each in operator.seen if isinstance(each, RoundStarted)] == [4] * 4 + [6] * 2
