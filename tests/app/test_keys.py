@@ -364,6 +364,15 @@ def test_help_and_palette_find_a_key_by_the_words_of_users(home: Path) -> None:
     assert faults == []
 
 
+def test_words_narrow_the_help_and_long_sentences_go_on_under_themselves() -> None:
+    assert listing("live", "braille", "pin drawn", 60).plain.splitlines() == [
+        "In Live",
+        "  p           Pin the client under the cursor: its line is",
+        "              drawn on top and named.",
+    ]
+    assert listing("live", "braille", "mousexyz", 80).plain == "No key fits these words."
+
+
 def test_the_palette_shows_brackets_as_they_are_and_goes_to_a_round(home: Path) -> None:
     app = opened(home)
 

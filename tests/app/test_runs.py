@@ -463,6 +463,8 @@ STEERED = [
     ("pause", "stopped", ["ask for a"]),
     ("pause", "stopped interrupted finished", ["Resume a, b?", "start a", "start b"]),
     ("pause", "finished finished", ["a, b: already finished."]),
+    ("pause", "stopping", ["a: already stopping."]),
+    ("pause", "damaged", ["a: damaged."]),
 ]
 """What a key does to sessions a, b, … in these states, and "no" to its question."""
 
@@ -480,7 +482,8 @@ def test_a_key_on_sessions_of_the_list_does_what_their_states_allow(tmp_path: Pa
     sessions.make(tmp_path / "a", rounds=2, clients=2, state="stopped")
     for keys, states, expected in STEERED:
         named = zip("abcdef", states.split(), strict=False)
-        chosen = [Summary(name, str(tmp_path / name), state) for name, state in named]
+        fault = {"damaged": "cannot be read"}
+        chosen = [Summary(name, str(tmp_path / name), state, error=fault.get(state)) for name, state in named]
         assert done(keys, chosen) == expected
 
 
@@ -491,6 +494,8 @@ def test_a_study_s_sweep_is_held_in_its_own_mailbox_and_started_by_its_own_comma
         ("finished", ["t3: already finished."]),
     ):
         assert done("pause", [StudySummary("t3", "x/t3", state, 4, ())]) == expected
+    running = StudySummary("t3", "x/t3", "running", 4, ())
+    assert done("checkpoint", [running]) == ["t3: only sessions write checkpoints."]
     options = LaunchOptions(tmp_path, tmp_path / "data", workers=2)
     for tuning, command in ((False, "sweep"), (True, "tune")):
         study = StudySummary("t3", str(tmp_path / "t3"), "stopped", 4, (), is_tuning=tuning)

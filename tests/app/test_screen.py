@@ -420,7 +420,7 @@ def clients(app: HtflApp) -> Table:
 
 @pytest.mark.long
 def test_theme_chart_sort_and_pins_are_there_again_at_the_next_start(home: Path) -> None:
-    first, again = (opened(home, "main", "live", state=home / "state") for _ in range(2))
+    first = opened(home, "main", "live", state=home / "state")
 
     async def choose(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: first.view.run.round == 12 and first.focused is clients(first))
@@ -449,21 +449,23 @@ def test_what_cannot_be_read_is_as_at_a_first_start_and_leaves_the_rest(tmp_path
     assert (kept.theme, kept.chart, kept.pinned("s")) == ("nord", 2, frozenset())
 
 
-def test_preferences_are_kept_where_that_is_possible_and_pins_of_the_sessions_pinned_in_last(
-    tmp_path: Path,
-) -> None:
+def test_preferences_are_kept_where_that_is_possible(tmp_path: Path) -> None:
     kept = Preferences(places={"caf\udce9/main": 3})  # a folder whose name is not UTF-8
     kept.keep(tmp_path, theme="nord", chart=1, sort=("id", True))
     assert Preferences.read(tmp_path) == kept
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", None):  # a folder that cannot be written stops nothing
+        kept.keep(folder, theme="", chart=0, sort=("id", False))
+
+
+def test_pins_are_kept_of_the_sessions_pinned_in_last(tmp_path: Path) -> None:
+    kept = Preferences()
     for number in (0, *range(SESSIONS), 0):
         kept.pin(str(number), {3, 1})
     kept.pin("new", {2})
     kept.keep(tmp_path / "state", theme="nord", chart=2, sort=("id", True))
     pinned = {*map(str, (*range(2, SESSIONS), 0)), "new"}
     assert json.loads((tmp_path / "state" / FILE).read_text())["pins"].keys() == pinned
-    (tmp_path / "file").touch()
-    for folder in (tmp_path / "file", None):  # a folder that cannot be written stops nothing
-        kept.keep(folder, theme="", chart=0, sort=("id", False))
 
 
 def test_what_was_compared_has_its_key_and_colour_again_at_the_next_start(tmp_path: Path) -> None:
@@ -472,8 +474,11 @@ def test_what_was_compared_has_its_key_and_colour_again_at_the_next_start(tmp_pa
     assert ColorSlots(kept.places).of([one, other]) == [0, 1]
     kept.keep(tmp_path, theme="", chart=0, sort=("id", False))
     assert ColorSlots(Preferences.read(tmp_path).places).of([other]) == [1]
+
+
+def test_places_that_are_none_or_taken_twice_are_left_out() -> None:
     places: dict[str, int] = {"a": 1, "b": 1, "c": -1, "d": "x", "e": True}  # type: ignore[dict-item]
-    ColorSlots(places)  # those that are none or taken twice are left out
+    ColorSlots(places)
     assert places == {"a": 1}
 
 

@@ -138,14 +138,19 @@ class Steering:
         'pause' those that run. If none runs, resume the paused ones. If none is paused, start the rest again.
         """
         if what == "checkpoint":
-            chosen = [each for each in chosen if isinstance(each, Summary)]
+            studies, chosen = chosen, [each for each in chosen if isinstance(each, Summary)]
+            if not chosen:
+                self._say_of(studies, "only sessions write checkpoints.")
+                return
         live = [each for each in chosen if each.state in LIVE]
         if what == "pause":
             running = [each for each in live if each.state == "running"]
             if held := running or [each for each in live if each.state in ("paused", "pausing")]:
                 self._post_all("pause" if running else "resume", held)
+            elif idle := [each for each in chosen if each.state not in LIVE]:
+                self._start_again(idle)
             else:
-                self._start_again([each for each in chosen if each.state not in LIVE])
+                self._say_of(chosen, "already stopping.")
         elif not live:
             self._say_of(chosen, "not running. Press space to resume.")
         elif what == "stop":
@@ -186,7 +191,8 @@ class Steering:
 
             self._confirm(f"Continue {_named(studies)}?", about, yes, start)
         else:
-            self._say_of(chosen, "already finished.")
+            damaged = all(each.state == "damaged" for each in chosen)
+            self._say_of(chosen, "damaged." if damaged else "already finished.")
 
     def _say_of(self, chosen: Sequence[Listed], what: str) -> None:
         """Show a notice about states of sessions, until one of these is listed with another state."""

@@ -1,4 +1,4 @@
-"""The contents of the panels: one run at one round, with the user's pins, marks, and filters."""
+"""What panels show, one run at one round with the user's pins, marks, and filters, and what they tell the app."""
 
 import math
 from collections.abc import Mapping, Sequence
