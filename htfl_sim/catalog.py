@@ -387,7 +387,10 @@ def import_federation(
 
 
 def export_federation(config: "Config", folder: Place, data_dir: Place | None = None) -> list[str]:
-    """Write the clients of round 1 as PFLlib and HtFLlib read them. Returns what these cannot hold."""
+    """Write the clients of round 1 as PFLlib and HtFLlib read them, into a new folder.
+
+    Returns sentences on what these cannot hold. Raises ConfigError or DataError.
+    """
     import torch
 
     from simulator.data import other_tools

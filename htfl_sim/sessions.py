@@ -121,7 +121,10 @@ def search(
 
 
 def duplicates(sessions_dir: Place | None = None) -> list[list[Summary]]:
-    """Groups of sessions with equal fingerprints, so with the same bits; oldest first. None has a fork or a switch."""
+    """Groups of sessions with equal fingerprints: runs that have, or will have, the same bits. Oldest first.
+
+    Forks, sessions after a switch, and sessions of older versions belong to no group.
+    """
     from simulator.sessions.fingerprint import fingerprint_of
 
     groups: dict[str, list[Summary]] = {}
@@ -541,7 +544,10 @@ def representations(
     data_dir: Place | None = None,
     sessions_dir: Place | None = None,
 ) -> "Embedding":
-    """Every client's representations of equally many test images after a kept round (None: the newest)."""
+    """Every client's representations of equally many test images after a kept round (None: the newest).
+
+    Raises SessionUnreadable, ConfigError, and DataError.
+    """
     from simulator.results.inspection.checkpoint import representations
 
     folder, data = folder_of(session, sessions_dir), folders.data_folder(data_dir)

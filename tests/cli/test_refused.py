@@ -214,8 +214,10 @@ DAMAGE = {
 
 @pytest.mark.parametrize("harm", DAMAGE)
 def test_a_damaged_session_is_refused_with_what_is_wrong(cli: Cli, done: Path, harm: str) -> None:
+    commands, *fragments = DAMAGE[harm]
     if harm == "a damaged object":
-        flip(done / SessionReader(done).manifest().states["client/2"].name)
+        fragments.append(SessionReader(done).manifest().states["client/2"].name)
+        flip(done / fragments[-1])
     elif harm == "a damaged file":
         flip(done / "session.json")
     elif harm == "a file of something else":
@@ -224,7 +226,6 @@ def test_a_damaged_session_is_refused_with_what_is_wrong(cli: Cli, done: Path, h
         rewrite(done, environment=SessionReader(done).document["environment"] | {"torch": "1.0"})
     else:
         rewrite(done, **({"format": 4} if harm == "a newer format" else {"data_fingerprint": "0" * 64}))
-    commands, *fragments = DAMAGE[harm]
     for command in commands.split():
         assert_refused(cli(command, "done"), 4, *fragments)
     if harm == "another torch":
