@@ -231,3 +231,11 @@ def test_a_call_tried_again_is_one_call(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(os, call, twice)
         commit(store, 1)
     assert verify(tmp_path / "s") == []
+
+
+def test_a_note_of_control_characters_is_no_note(tmp_path: Path) -> None:
+    folder = make(tmp_path / "s", rounds=1)
+    leave_note(folder, host="\x1b[2J\x9b31m", boot_id="another")
+    assert SessionReader(folder).state() == "interrupted"
+    (finding,) = verify(folder)
+    assert finding.message == "owner.json is not an owner's note: host is not as it should be."

@@ -302,6 +302,15 @@ def assert_whole_again(folder: Path, rounds: int) -> None:
     assert verify(folder) == []
 
 
+def test_a_missing_ledger_is_damage_and_is_rebuilt(tmp_path: Path) -> None:
+    folder = make(tmp_path / "s", rounds=2)
+    (folder / "ledger.jsonl").unlink()
+    assert "ledger.jsonl is missing." in [
+        each.message for each in verify(folder) if each.severity == "damage"
+    ]
+    assert_whole_again(folder, rounds=2)
+
+
 @pytest.mark.long
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())

@@ -137,6 +137,13 @@ def test_a_live_session_can_be_verified_between_any_two_steps(tmp_path: Path) ->
             assert damaged(tmp_path / "s") == set()
 
 
+def test_an_unfinished_round_that_follows_no_checkpoint_is_noted(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        store.append(record(1))
+        save_unfinished_round(store, 2)
+    assert ("partial/000002.json", "note") in {(each.path, each.severity) for each in verify(tmp_path / "s")}
+
+
 # Following: each change is told once, and each line is read once
 
 

@@ -250,6 +250,16 @@ def test_a_ledger_does_not_outgrow_what_can_be_read(tmp_path: Path, monkeypatch:
     assert len(SessionReader(tmp_path / "s").records()) == 2
 
 
+def test_a_hundred_thousand_clients_have_room() -> None:
+    """A record names 110,000 participants, and has nine of `"123456":0.123456,` for each. A manifest names 340,000
+    states, with 64 letters of SHA-256 and some 48 others for each.
+    """
+    assert (1 + 9) * 110_000 < limits.RECORD_VALUES < limits.DOCUMENT_VALUES
+    assert limits.RECORD > (7 + 9 * 18) * 110_000
+    assert limits.DOCUMENT_VALUES - limits.RECORD_VALUES > 2 * 340_000
+    assert limits.MANIFEST - limits.RECORD > (64 + 48) * 340_000
+
+
 STATES = [
     ("TENSORS", 2, {f"w{number}": torch.zeros(1) for number in range(3)}, "3 tensors"),
     ("HEADER", 100, {"w" * 200: torch.zeros(1)}, r"\d+ bytes of names and shapes"),
