@@ -1,5 +1,6 @@
 """A failure is no score: diverged clients are counted once, and every table names them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -150,6 +151,12 @@ def test_groups_of_which_the_same_is_true_share_a_note() -> None:
     assert divergences([("a", [lost, sound])])[0].startswith(
         "a has no score: every client diverged in every round of 1 of 2 sessions"
     )
+
+
+def test_rows_whose_labels_are_written_alike_are_both_named() -> None:
+    rates = {0.12345678: LOST, 0.12345679: SOUND}
+    runs = [replace(run, config=run.config | {"training": {"lr": lr}}) for lr, run in rates.items()]
+    assert table(runs, "training.lr").notes[0].startswith("lr 0.123457 has no score")
 
 
 def test_gains_name_the_count_and_have_no_row_without_a_score() -> None:

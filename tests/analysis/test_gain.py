@@ -204,6 +204,12 @@ def test_sessions_that_are_left_out_for_one_reason_are_one_note() -> None:
     ) in notes
 
 
+def test_a_pair_with_other_training_settings_says_so() -> None:
+    others = [session(f"gh-{seed}", "fedgh", seed, [0.6] * 3, training={"lr": 0.5}) for seed in (0, 1)]
+    note = "Rows differ in training.lr: 0.01 (standalone), 0.5 (fedgh)."
+    assert note in gains([*others, *STUDY[:2]]).notes
+
+
 def test_rounds_that_only_one_has_do_not_count() -> None:
     longer = session("gh-0", "fedgh", 0, [0.6, 0.6, 0.6], [0.9, 0.9, 0.9])
     found = gains([STUDY[0], longer])

@@ -1,6 +1,7 @@
 """Figures of gains: what is drawn equals numbers derived by hand."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,14 @@ def test_the_sorted_gains_of_all_clients_of_all_seeds() -> None:
     line = plot.lines[0]
     assert line.get_ydata().tolist() == approx([-10, 0, 10, 10, 10, 20])
     assert line.get_xdata().tolist() == approx([100 * (place + 0.5) / 6 for place in range(6)])
+
+
+def test_by_study_a_session_is_in_the_line_of_each_that_uses_it() -> None:
+    runs = [replace(each, studies=("s", "t") if each.name == "gh-0" else ("s",)) for each in STUDY]
+    for draw in (gains.gain_clients, gains.gain_map):
+        assert draw(runs, by="study").axes
+    lines = gains.gain_clients(runs, by="study").axes[0].lines[:2]
+    assert {line.get_label(): len(line.get_ydata()) for line in lines} == {"s": 6, "t": 3}
 
 
 def test_the_map_has_a_row_for_a_client_of_a_seed_and_a_column_for_a_round() -> None:

@@ -526,7 +526,10 @@ def table(
         against = found[baselines[key]][1] if key in baselines and baselines[key] != key else []
         rows.append(_row(wanted, key, chosen, outcomes, against, select))
     notes += [*joined(of_groups), *averaged(sessions, _SEPARATE), *dependent(members(sessions))]
-    diverged = divergences((label, [each.diverged for each in outcomes]) for label, outcomes in kept.items())
+    diverged = divergences(  # not by label, as two are alike where values differ from the seventh digit on
+        (row.label, [each.diverged for each in outcomes])
+        for row, (_, outcomes) in zip(rows, found.values(), strict=True)
+    )
     notes = list(dict.fromkeys([*diverged, *differ, *notes]))
     made = Table(wanted, tuple(rows), tuple(notes), target, baseline, select, last, tuple(columns), seconds)
     made.columns()  # raises for an unknown one
