@@ -97,10 +97,8 @@ def effect_lines(effect: "Effect", width: int) -> list[str]:
     while True:
         filled = []
         for title, *cells in columns:
-            each, room = (
-                [title.removeprefix(">"), *cells],
-                max(len(title.removeprefix(">")), *map(len, cells)),
-            )
+            each = [title.removeprefix(">"), *cells]
+            room = max(map(len, each))
             filled.append([cell.rjust(room) if title.startswith(">") else cell.ljust(room) for cell in each])
         lines = ["  ".join(row).rstrip() for row in zip(*filled, strict=True)]
         if max(map(len, lines)) <= width or len(columns) <= 3:
