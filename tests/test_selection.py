@@ -1,6 +1,7 @@
 """The selection of participants: the strategies by hand, and runs that go on as they would have."""
 
 import math
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -355,6 +356,15 @@ def test_a_users_function_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyP
         built = federations.built(config(loaded(tmp_path, text)))
         with pytest.raises(ConfigError, match=said):
             built.engine.round(built.engine.initial_state(), unobserved)
+
+
+def test_ten_thousand_selected_clients_are_checked_quickly(tmp_path: Path) -> None:
+    """Comparing each with each takes a second."""
+    select = user_selection.strategy(loaded(tmp_path, LAST))
+    every = [candidate(k) for k in range(10_001)]
+    begun = time.process_time()
+    assert select(every, 10_000, 1, draws()) == list(range(1, 10_001))
+    assert time.process_time() - begun < 0.3
 
 
 def test_a_file_that_cannot_select_is_refused(tmp_path: Path) -> None:

@@ -58,8 +58,9 @@ def strategy(name: str) -> Strategy:
                     f"{where} selects {client!r}, which is no candidate's id. Return ids of candidates."
                 )
         chosen = [int(client) for client in found]
-        if twice := [client for client in chosen if chosen.count(client) > 1]:
-            raise ConfigError(f"{where} selects client {twice[0]} twice. Return each id once.")
+        if len(set(chosen)) != len(chosen):
+            twice = next(client for client in chosen if chosen.count(client) > 1)
+            raise ConfigError(f"{where} selects client {twice} twice. Return each id once.")
         if len(chosen) != number:
             raise ConfigError(
                 f"{where} selects {len(chosen)} clients. Return {number} ids, as `number` says."
