@@ -74,10 +74,7 @@ def test_the_server_takes_the_mean_weighted_by_samples_and_moves_less_far_toward
 
 
 def test_a_proximal_loss_adds_half_of_its_weight_times_the_squared_distance() -> None:
-    """Logits (1, 0) of class 0: CE = log(1 + e⁻¹). Of all weights only the scale differs from the received, 1 from 3:
-
-    the squared distance is 4.
-    """
+    """Logits (1, 0) of class 0: CE = log(1 + e⁻¹). The scale alone differs, 1 from 3: a squared distance of 4."""
     received = {f"received/{name}": each for name, each in Plain(3.0).state_dict().items()}
     given = Nets(Plain(1.0)), received, batch((1, 0, 0)), {}
     of_fedprox = sharing.method("fedprox", ["tiny_cnn"], mu=0.1)

@@ -139,6 +139,55 @@ def test_heads_of_different_widths_are_refused_where_they_are_shared() -> None:
             methods.get(name)(federations.config(name).method, federation).check()
 
 
+RANGES = """
+ditto: lam >= 0
+fd: gamma >= 0
+fedapen: lam_share > 0, lam_share < 1, lam_epochs >= 0, lam_lr > 0
+fedclassavg: rho >= 0, contrast >= 0, tau > 0
+feddf: server_steps >= 1, server_batch >= 2, server_lr > 0
+fedgen: alpha >= 0, beta >= 0, decay > 0, decay <= 1, noise_width >= 1, hidden >= 1, diversity >= 0
+fedgen: server_steps >= 1, server_batch >= 2, server_lr > 0
+fedgh: eta_theta > 0, server_epochs >= 1
+fedkd: t_start > 0, t_end <= 1
+fedktl: mu >= 0, lam >= 0, margin >= 0, scale > 0, server_epochs >= 1, server_lr > 0, server_batch >= 2
+fedkwaz: tau > 0, every >= 1
+fedl2g_f: eta_s > 0
+fedl2g_l: eta_s > 0, t_warm >= 0, clip > 0
+fedlora: mu >= 0.5, mu < 1, hidden >= 1, eta_theta > 0
+fedmd: subset >= 2, public_epochs >= 0, public_batch >= 2, private_epochs >= 1, digest_epochs >= 1, digest_batch >= 2
+fedmrl: d_1 >= 1, m_small >= 0, m_large >= 0
+fedproto: lam >= 0
+fedprox: mu >= 0
+fedre: server_lr > 0, server_epochs >= 1, server_batch >= 1
+fedrep: head_epochs >= 1
+fedssa: mu_0 > 0, mu_0 <= 1, t_stable >= 1
+fedtgp: lam >= 0, tau >= 0, server_epochs >= 1, server_lr > 0, server_batch >= 1
+fml: alpha >= 0, alpha <= 1, beta >= 0, beta <= 1
+inco_avg: epsilon >= 0, clamp > 0
+lora: alpha > 0
+moon: mu >= 0, tau > 0
+pfedafm: alpha >= 0, alpha <= 1
+pfedes: mu >= 0, mu <= 1, channels >= 1, extractor_epochs >= 1
+pfedmoe: gate_hidden >= 1
+scaffold: eta_g > 0
+"""
+
+
+def test_an_option_takes_the_end_of_its_range_and_refuses_what_is_beyond() -> None:
+    for line in RANGES.strip().splitlines():
+        name, _, ranges = line.partition(": ")
+        section = declarations.settings(name)
+        for option, sign, end in re.findall(r"(\w+) ([<>]=?) ([\d.]+)", ranges):
+            bound = float(end) if "." in end else int(end)
+            whole = "int" in str(section.model_fields[option].annotation)
+            step = 1 if whole else 0.01
+            inward = step if sign.startswith(">") else -step
+            last, beyond = (bound, bound - inward) if sign.endswith("=") else (bound + inward, bound)
+            assert getattr(section.model_validate({"name": name, option: last}), option) == last
+            with pytest.raises(ValidationError, match=option):
+                section.model_validate({"name": name, option: beyond})
+
+
 # What a method declares is read from its source, without the imports of its module, and is what its class has.
 
 

@@ -392,6 +392,15 @@ def test_a_share_of_the_samples_is_held_out_at_least_one_and_two_remain() -> Non
         assert ("needs 3 training samples" in (method.unmet_need() or "")) == refused
 
 
+def test_the_held_out_samples_follow_from_the_seed_of_training_alone() -> None:
+    def held_out(round: int, **changes: Any) -> list[int]:
+        fedapen, local = at_work(round, samples=40)
+        fedapen.federation = replace(fedapen.federation, **changes)
+        return list(fedapen.divided(local)[1].tolist())
+
+    assert held_out(1) == held_out(2) == held_out(1, init_seed=9) != held_out(1, seed=8)
+
+
 def test_clients_answer_with_the_weight_that_they_train_with_next() -> None:
     """After a round, a client receives the new meme and learns λ. It repeats this at the beginning of the next one."""
     everybody = {"participation": 1.0}

@@ -305,6 +305,19 @@ def test_resnet_4_repeats_its_features_up_to_512() -> None:
     torch.testing.assert_close(seen["features"], channels.repeat_interleave(8, dim=1))
 
 
+@pytest.mark.long
+def test_dropout_before_the_head_draws_from_the_stream_given() -> None:
+    network = models.build("mobilenet_v2", ImageShape(1, 16, 16), 3, stream())
+    x, before = drawn(2, 1, 16, 16), torch.get_rng_state()
+
+    def trained(number: int) -> torch.Tensor:
+        with rng.drawing_from(rng.torch_stream(number, "tests/dropout")):
+            return network(x).detach()
+
+    assert torch.equal(trained(1), trained(1)) and not torch.equal(trained(1), trained(2))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 # Groups
 
 

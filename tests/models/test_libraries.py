@@ -216,7 +216,6 @@ def size(network: torch.nn.Module) -> int:
 
 
 LARGE = ImageShape(3, 96, 96)
-GRAY = ImageShape(1, 28, 28)
 
 
 def stream(seed: int) -> torch.Generator:
