@@ -81,7 +81,10 @@ def is_of_memory(error: BaseException) -> bool:
 
 
 def nearest(word: str, known: Iterable[str], titles: Mapping[str, str] | None = None) -> str:
-    """' Did you mean …?', or nothing. Capitals, hyphens, and underscores do not count. titles: other names of names."""
+    """A hint at the end of an error message: ' Did you mean …?', or nothing if no name is near.
+
+    Capitals, hyphens, and underscores do not count. titles: what names are called elsewhere, such as in papers.
+    """
     spelled = {_spelling(title): name for name, title in (titles or {}).items()}
     spelled |= {_spelling(name): name for name in reversed(list(known))}
     close = difflib.get_close_matches(_spelling(word), list(spelled)[::-1], n=1, cutoff=0.5)

@@ -31,7 +31,10 @@ _REMEDIES = {
 
 
 def complaint_of(error: BaseException) -> str | None:
-    """The sentence for an error of another program, as of a missing login. None for htfl-sim's requirements."""
+    """The sentence for an error that another program raises, such as a missing login. None for others.
+
+    Of htfl-sim's own requirements, only errors of networks and files count: others are htfl-sim's faults.
+    """
     error = cause if isinstance(cause := getattr(error, "cause", None), BaseException) else error  # Ray's
     module = type(error).__module__.partition(".")[0]
     if module in OURS or module in sys.stdlib_module_names:

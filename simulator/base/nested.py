@@ -53,7 +53,10 @@ def read_toml(path: Path) -> Raw:
 
 
 def with_overrides(raw: Mapping[str, Any], assignments: Iterable[str]) -> Raw:
-    """`raw` with assignments of TOML, as 'training.epochs=10'; `null` unsets. Raises ConfigError for no key=value."""
+    """`raw` with dotted assignments such as 'training.epochs=10' applied.
+
+    Values are TOML. Bare words are strings, and `null` leaves the key unset. Raises ConfigError without a `=`.
+    """
     values = []
     for assignment in assignments:
         key, equals, text = assignment.partition("=")

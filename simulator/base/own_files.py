@@ -1,4 +1,7 @@
-"""Users' Python files, which only a user's naming runs: once, from exactly the bytes that are hashed."""
+"""Users' Python files. Each is run once, from exactly the bytes that are hashed, and only if a user names it.
+
+Files that a session or a study names are never run.
+"""
 
 import ast
 import hashlib
@@ -74,7 +77,7 @@ def _import_from(path: Path) -> None:
 
 
 def load(kind: Kind, path: Path) -> tuple[OwnFile, ModuleType]:
-    """Run a file, unless it was. Raises ConfigError for one that fails, and for another of the same name."""
+    """Run a file, unless its bytes were run before. Raises ConfigError if it fails or its name is taken."""
     path = path.expanduser()
     file, source = read(kind, path)
     known = _LOADED.get((kind, file.name))

@@ -59,7 +59,10 @@ Space = Mapping[str, Range]
 
 
 def range_of(text: str) -> tuple[str, Range]:
-    """'training.lr=log:0.001:0.1', 'method.mu=linear:0:1', 'training.clip=1,5,10' as key and range. Or ConfigError."""
+    """'training.lr=log:0.001:0.1', 'method.mu=linear:0:1', 'training.clip=1,5,10' as a key and a range.
+
+    Raises ConfigError.
+    """
     key, equals, given = (each.strip() for each in text.partition("="))
     kind, *ends = given.split(":")
     if not equals or not key or not given:

@@ -321,7 +321,10 @@ OF_CLIENTS = {
 
 
 def decides_clients(key: str) -> bool:
-    """Whether a setting decides a client's data, first weights, or evaluated model. Or KeyError: it is in no list."""
+    """Whether a setting decides a client's data, first weights, or evaluated model.
+
+    Raises KeyError for a key that is in no list, so that a new one is not forgotten.
+    """
     return OF_CLIENTS[key] if key in OF_CLIENTS else OF_CLIENTS[key.partition(".")[0]]
 
 

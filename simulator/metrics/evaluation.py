@@ -1,4 +1,7 @@
-"""The metrics in a round's ledger record: accuracy, training, and the held-out parts of clients' data."""
+"""The metrics in a round's ledger record: accuracy, training, and the held-out parts of clients' data.
+
+Select models on `eval`, and report `test`.
+"""
 
 import math
 import statistics

@@ -1,4 +1,7 @@
-"""Watchers, which follow records alone. Each tells once what needs attention, and again after it has ended."""
+"""Watchers: each looks at the records of a run in turn and tells once, as it begins, what needs attention.
+
+After it has ended, it can be told again. Only records count, so a resumed run notices the same.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
