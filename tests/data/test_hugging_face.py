@@ -389,6 +389,15 @@ def test_each_client_keeps_its_own_train_and_test_samples(tmp_path: Path) -> Non
     assert clients == [([1, 2, 3], [4]), ([5, 6], [7, 8])]
 
 
+def test_another_partition_divides_the_samples_of_all_folders_again(tmp_path: Path) -> None:
+    for number in (0, 1):
+        held = table(*range(20 * number, 20 * number + 20))
+        save_splits(tmp_path / f"part_{number}", train=held, test=table(60 + number))
+    config, clients = clients_of(tmp_path, "data.partition=iid", "data.split=1:1")
+    assert (config.data.partition, config.data.split, config.federation.clients) == ("iid", "1:1", 2)
+    assert sorted(x for train, test in clients for x in train + test) == [*range(40), 60, 61]
+
+
 def test_a_column_of_users_takes_precedence_over_folders(tmp_path: Path) -> None:
     save(tmp_path / "part_0", {**table(*range(30)), "who": (TEXT, [f"u{n % 3}" for n in range(30)])})
     samples = load(DataConfig(target="label", client="who"), tmp_path)

@@ -530,6 +530,12 @@ def test_every_image_lies_in_one_domain_and_classes_and_parts_are_dealt_out_equa
     assert (digits.test_from, len(digits) - digits.test_from) == (entry.train_samples, entry.test_samples)
 
 
+def test_clothes_in_domains_come_from_the_files_of_fashion_mnist(tmp_path: Path) -> None:
+    own, base = datasets.get("fashion_mnist_domains"), datasets.get("fashion_mnist")
+    assert own.files(tmp_path) == base.files(tmp_path) != []
+    assert own.is_present(tmp_path) == base.is_present(tmp_path)
+
+
 def in_two(count: int = 120) -> ImageSet:
     """Twice as many photographs as drawings, four classes in each."""
     images = np.zeros((count, 2, 2, 1), dtype=np.uint8)

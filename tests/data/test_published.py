@@ -403,6 +403,18 @@ def test_the_archive_is_decoded_once_and_mapped_and_may_go_afterwards(cinic: Pat
     ]  # fmt: skip
 
 
+def test_a_missing_archive_is_downloaded_then_decoded_with_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tar(MEMBERS)
+    told: list[tuple[int, int]] = []
+    with serving(archive) as served:
+        publish(monkeypatch, image_sets.Cinic10, {CINIC: archive}, url=served.url)
+        images = datasets.load("cinic10", tmp_path / "new", lambda done, total: told.append((done, total)))
+    assert len(images) == 4 and {total for _, total in told} == {len(archive)}
+    assert len(told) >= 1 + 4  # the download, and each decoded image
+
+
 def test_damage_of_what_was_decoded_is_found_and_mended(cinic: Path) -> None:
     dataset, kept = datasets.get("cinic10"), cinic / "decoded" / "cinic10"
     dataset.fetch(cinic)
