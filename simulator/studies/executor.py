@@ -45,7 +45,12 @@ class Launch:
 
     def to_json(self, **about: Any) -> str:
         """This, and what else `simulator.studies.point` is told of its process."""
-        return json.dumps({"launch": asdict(self) | {"data_dir": str(self.data_dir)}, **about})
+
+        def plain(value: Any) -> Any:
+            """Of a path, a number of NumPy's, or a device of torch's."""
+            return value.item() if hasattr(value, "item") else str(value)
+
+        return json.dumps({"launch": asdict(self), **about}, default=plain)
 
     @classmethod
     def of(cls, raw: dict[str, Any]) -> "Launch":

@@ -1,15 +1,20 @@
 """Where a sweep's points are carried out: what is refused before anything is written, and what a point takes there."""
 
+import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from simulator.base.errors import ConfigError
 from simulator.config import Config
+from simulator.config.user_files import Files
 from simulator.studies.executor import Here, Launch
 from simulator.studies.study import Point, StudySpec
 from simulator.studies.sweep import backend, plan
@@ -29,6 +34,14 @@ def test_points_run_here_say_of_a_share_of_a_gpu_that_it_changes_nothing() -> No
     [warning] = Here([point(gpus_per_point=0.25)], LAUNCH, jobs=4).warnings
     assert "gpus_per_point = 0.25 changes nothing here" in warning and "`jobs`" in warning
     assert Here([point()], LAUNCH, jobs=4).warnings == ()
+
+
+def test_a_point_is_launched_as_asked_also_with_numbers_of_numpy_and_devices_of_torch() -> None:
+    folder = Path(os.fsdecode(b"/data/\xe9"))
+    asked: Any = (folder, np.int64(2), torch.device("cpu"), Files(models=("/m.py",)), True, np.bool_(False))
+    arrived = Launch.of(json.loads(Launch(*asked).to_json(lifeline=3))["launch"])
+    assert arrived == Launch(folder, 2, "cpu", Files(models=("/m.py",)), allow_inexact=True, reuse=False)
+    assert arrived.reuse is False
 
 
 def test_a_point_takes_a_share_of_one_gpu() -> None:
