@@ -66,27 +66,22 @@ def test_the_same_process_cannot_open_a_session_twice(tmp_path: Path) -> None:
 
 
 def test_an_owner_holds_a_session_while_it_may_live(tmp_path: Path) -> None:
-    """By number and start: of a process that lives, of one that was given a dead one's number, of another machine."""
     folder, parent = make(tmp_path / "s", rounds=1), os.getppid()
     started = psutil.Process(parent).create_time()
+    lives = {"pid": parent, "start_time": started}  # its lock file was removed
+    elsewhere = {"host": "elsewhere", "boot_id": "another"}
+    another_of_its_number = {"pid": parent, "start_time": started - 60}
+    before_the_machine_started_again = lives | {"boot_id": "another"}
+    for facts in (another_of_its_number, before_the_machine_started_again):
+        leave_note(folder, **facts)
+        Store.open(folder).close()
     for facts, said in (
-        (
-            {"pid": parent, "start_time": started},
-            f"process {parent} .*still running",
-        ),  # its lock file was removed
-        ({"pid": parent, "start_time": started - 60}, None),
-        (
-            {"boot_id": "another", "pid": parent, "start_time": started},
-            None,
-        ),  # from before the machine started again
-        ({"host": "elsewhere", "boot_id": "another"}, r"process 1 on elsewhere since 2026-01-01.*--steal"),
+        (lives, f"process {parent} .*still running"),
+        (elsewhere, r"process 1 on elsewhere since 2026-01-01.*--steal"),
     ):
         leave_note(folder, **facts)
-        if said:
-            with pytest.raises(Locked, match=said):
-                Store.open(folder)
-        else:
-            Store.open(folder).close()
+        with pytest.raises(Locked, match=said):
+            Store.open(folder)
     Store.open(folder, steal=True).close()
 
 

@@ -249,8 +249,6 @@ def test_a_link_that_comes_while_the_owner_works_is_not_followed_either(tmp_path
             if at == "control/done":
                 checkpoints.post(folder, "pause")
                 checkpoints.post(folder, "resume")
-            if at == "partial":
-                checkpoints.post(folder, "stop")
 
     session = Session.create(federations.config("fedavg"), folder, tmp_path)
     with pytest.raises(Damaged, match="links are not followed"), session:
