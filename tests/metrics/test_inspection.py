@@ -214,6 +214,19 @@ def test_the_sums_are_the_counts_of_the_ledger(method: str, request: pytest.Fixt
         assert_as_recorded(request.getfixturevalue(method), round)
 
 
+def test_only_the_model_of_the_client_is_loaded(fedproto: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = []
+    load = CheckedReader.load
+
+    def note(self: Any, round: int, name: str, *more: Any) -> Any:
+        loaded.append(name)
+        return load(self, round, name, *more)
+
+    monkeypatch.setattr(CheckedReader, "load", note)
+    hs.sessions.confusion(fedproto, 3, data_dir=fedproto.parent / "data")
+    assert [name for name in loaded if name.startswith("client/")] == ["client/3"]
+
+
 @pytest.mark.long
 def test_the_samples_are_those_that_the_timeline_has_made(tmp_path: Path) -> None:
     """In round 3, labels of clients 0 and 2 are permuted, and client 1 is away."""

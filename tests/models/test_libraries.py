@@ -322,6 +322,10 @@ def test_offline_the_hubs_weights_are_refused_with_what_to_do(monkeypatch: pytes
     assert refused.value.exit_code == 3
 
 
+def test_every_transformer_of_inco_starts_from_one_published_file() -> None:
+    assert len({models.pretrained.TIMM[name] for name in models.members("inco_vit")}) == 1
+
+
 def test_a_model_nobody_published_is_refused() -> None:
     with pytest.raises(ConfigError, match="no published weights for model 'tiny_cnn'"):
         models.build("tiny_cnn", GRAY, 5, stream(1), weights=True)
