@@ -1,6 +1,4 @@
-"""An extension of Python-Markdown: a comment `<!-- made by NAME arguments -->` in a page gives way to what NAME
-makes.
-"""
+"""An extension of Python-Markdown: what NAME makes replaces a comment `<!-- made by NAME arguments -->` in a page."""
 
 import re
 from collections.abc import Callable

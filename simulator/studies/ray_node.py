@@ -1,6 +1,7 @@
 """Code on a node: an actor that watches one point, which runs in its own process.
 
-Unless its node shares the study's folder, it receives what the point needs into a private one, and sends it back.
+Unless its node shares the study's folder, it receives what the point needs into a private one, and sends the session
+back.
 """
 
 import fcntl

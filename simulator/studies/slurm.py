@@ -1,6 +1,6 @@
 """A study for Slurm: one script in its folder, an array with a task for each point. A tuning study is one job.
 
-Users may edit it. Writing it again changes only the line with the task numbers.
+Users may edit the script. Writing it again changes only the line with the task numbers.
 """
 
 import re

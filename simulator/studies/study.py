@@ -93,8 +93,9 @@ class Point:
 
 @dataclass(frozen=True)
 class StudySpec:
-    """What a study asks for. `config` overrides the preset, `methods` that for single methods, and `over`, the axes,
-    all.
+    """What a study asks for. `config` overrides the preset, and each point's values on the axes `over` override both.
+
+    `methods` has settings of single methods, such as tuned ones. They override `config`, and the axes override them.
 
     `preset` may name axes in braces: '{method}_htm5'. `settings_from` is a preset whose training, data, and federation
     settings all points take. With `origin`, 'SESSION@ROUND', the points branch off there, and there is no preset.

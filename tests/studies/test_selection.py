@@ -66,6 +66,8 @@ ODD = [
     "[3]",
     "[" * 100_000,
     '[{"axes": {}}]',
+    '[{"name": "a", "axes": {}, "config": {"rounds": 2}}]',
+    '[{"name": "a", "axes": {}, "config": {"rounds": 2, "method": 3, "runtime": []}}]',
     *(json.dumps([point(name)]) for name in ("../../etc", "..", ".")),
 ]
 
