@@ -597,6 +597,14 @@ def test_a_limit_takes_of_every_domain_in_proportion_and_domains_belong_to_the_f
     assert replace(images, domains=("photo", "sketch")).fingerprint != images.fingerprint
 
 
+def test_without_the_option_domains_do_not_matter() -> None:
+    plain = replace(in_two(), domains=(), domain=None)
+    for one, two in zip(
+        divided(DataConfig(), 3, 0, in_two()), divided(DataConfig(), 3, 0, plain), strict=True
+    ):
+        assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+
+
 def test_domains_that_cannot_be_dealt_are_a_configuration_error() -> None:
     refused: list[tuple[int, int, str]] = [
         (4, 3, r"data\.domains_per_client is 3, .* 2 domains \(photo, drawing\); use at most 2"),
