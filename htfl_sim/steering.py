@@ -13,7 +13,6 @@ from typing import Any, NoReturn, Protocol, TypedDict, Unpack
 
 import checkpoints
 from checkpoints import Answer, Command, Damaged, now, post
-from checkpoints import answer as answer_to
 from htfl_sim import folders
 from simulator.base.documents import Event
 from simulator.base.errors import ConfigError, SessionError
@@ -245,6 +244,11 @@ def owner_pid(folder: Path) -> int | None:
     reader = checkpoints.GroupReader(folder) if checkpoints.is_group(folder) else CheckedReader(folder)
     note = reader.owner()
     return note["pid"] if note and not note["closed"] else None
+
+
+def answer_to(folder: Path, command: str) -> Answer | None:
+    """The owner's answer to a command, by the command's number; None until it comes."""
+    return checkpoints.answer(folder, command)
 
 
 def waiting_switches(session: Place, sessions_dir: Place | None = None) -> list[Command]:

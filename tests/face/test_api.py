@@ -114,6 +114,7 @@ def test_a_misspelled_argument_of_a_command_is_refused(home: Path) -> None:
             command("done", timout=5)
     with pytest.raises(hs.SessionError, match="nothing to pause: it finished with round 4"):
         hs.steering.pause("done")
+    assert hs.steering.answer_to(home / "done", command="00000000000000000001-00000000") is None
 
 
 @pytest.mark.long
