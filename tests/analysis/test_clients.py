@@ -1,5 +1,6 @@
 """Single clients and their answers by class, by hand."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -193,3 +194,11 @@ def test_a_record_that_does_not_count_classes_or_counts_those_of_others_is_rejec
     for per_client, fault in (([None] * 3, "is of 3 clients, not 4"), ({"4": None}, "names a client")):
         with pytest.raises(ValueError, match=rf"evaluation\.test\.classes\.per_client {fault}"):
             check_record(counted(1, per_client), 4)
+
+
+def test_a_record_whose_time_is_none_is_rejected() -> None:
+    for at, is_rejected in (("2026-01-31T12:00:00Z", False), ("x", True)):
+        made = counted(1, [None] * 4)
+        made["timing"]["at"] = at
+        with pytest.raises(ValueError, match=r"timing\.at") if is_rejected else nullcontext():
+            check_record(made, 4)

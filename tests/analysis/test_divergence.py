@@ -9,7 +9,7 @@ import pytest
 
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.caveats import caveats, divergences
-from simulator.results.analysis.comparison import common_target, table
+from simulator.results.analysis.comparison import Pivot, common_target, table
 from simulator.results.analysis.gain import gains
 from simulator.results.analysis.ledger import Divergence, totals_of
 from simulator.results.analysis.overview import Summary
@@ -151,6 +151,11 @@ def test_groups_of_which_the_same_is_true_share_a_note() -> None:
     assert divergences([("a", [lost, sound])])[0].startswith(
         "a has no score: every client diverged in every round of 1 of 2 sessions"
     )
+
+
+def test_a_cell_of_a_pivot_is_marked() -> None:
+    pivot = Pivot(table([PARTLY, SOUND], ["method", "data.dataset"]))
+    assert pivot.columns()[1].cell(pivot.rows[0]) == "60.00 ± 14.14 (1 of 2 diverged)"
 
 
 def test_rows_whose_labels_are_written_alike_are_both_named() -> None:

@@ -53,6 +53,10 @@ def test_only_seeds_that_both_have_are_paired_and_one_pair_has_no_interval() -> 
     assert paired({0: 0.5}, {1: 0.5}) is None
 
 
+def test_two_sessions_of_one_seed_are_not_paired() -> None:
+    assert row([*THREE, run("again", [0.5, 0.5, 0.5], 0)], baseline="standalone").difference is None
+
+
 def test_a_target_costs_what_was_spent_until_it_or_at_least_that_where_some_seeds_missed_it() -> None:
     """Round 2 of a0 has 0.9. a1 and a2 reach 0.84 in round 3, and 0.89 never. A round is 150 B, 7 operations, 2 s."""
     for target, reached in ((0.84, 3), (0.89, 1)):

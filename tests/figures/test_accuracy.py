@@ -123,7 +123,7 @@ def costly(name: str, method: str, sent: int) -> SessionData:
 
 
 def test_one_costly_method_makes_the_axis_of_traffic_logarithmic_and_zero_has_a_place() -> None:
-    """10 KiB and 100 MiB differ by a factor of 10,240."""
+    """10 KiB and 100 MiB differ by a factor of 10,240; 1000 B and 29,000 B only by one of 29."""
     runs = [costly("a", "fedgh", 10 * 1024), costly("b", "fedavg", 100 * 1024**2)]
     both = plot(accuracy.tradeoff(runs, by="method"))
     assert (both.get_xscale(), both.get_xlabel()) == ("log", "traffic, logarithmic")
@@ -133,6 +133,8 @@ def test_one_costly_method_makes_the_axis_of_traffic_logarithmic_and_zero_has_a_
     assert both.collections[0].get_offsets()[0][0] == 10 * 1024
     with_none = plot(accuracy.tradeoff([*runs, costly("c", "standalone", 0)], by="method"))
     assert with_none.get_xscale() == "symlog" and with_none.get_xticklabels()[0].get_text() == "0"
+    near = plot(accuracy.tradeoff([costly("a", "fedgh", 1000), costly("b", "fedavg", 29_000)], by="method"))
+    assert near.get_xscale() == "linear"
 
 
 def test_a_group_is_no_disc_where_some_of_its_seeds_missed_the_target() -> None:

@@ -74,6 +74,7 @@ def test_a_method_has_its_color_in_every_kind_of_figure() -> None:
     runs, shown = sessions(*NAMES), [*expected(*NAMES).values()]
     assert shades(accuracy.losses(runs, metrics=["objective"], by="method"), NAMES) == expected(*NAMES)
     both = [measured(name, (2, 0.2, 0.4), method=name) for name in NAMES]
+    by_round, by_layer = clients.cka_curves(both, by="method").axes
     alone = run("alone", [0.4], 0, "standalone")
     grid = [
         run(f"{name}-{size}", [0.5], method=name, training={"batch_size": size})
@@ -84,7 +85,8 @@ def test_a_method_has_its_color_in_every_kind_of_figure() -> None:
     for drawn in (
         [box.get_facecolor() for box in accuracy.boxes(runs, by="method").axes[0].patches],
         [disc.get_facecolor()[0] for disc in accuracy.tradeoff(runs, by="method").axes[0].collections],
-        [line.get_color() for line in clients.cka_curves(both, by="method").axes[1].lines],
+        [line.get_color() for line in by_round.lines[::2]],  # two layers each
+        [line.get_color() for line in by_layer.lines],
         [line[0].get_color() for line in curve.containers],
         [line.get_color() for line in gains.gain_clients([*runs, alone], by="method").axes[0].lines[:-1]],
         [bar[0].get_color() for bar in gains.pareto(runs, by="method").axes[0].containers],

@@ -233,6 +233,7 @@ def test_a_heatmap_has_the_mean_over_seeds_for_every_pair_of_values() -> None:
     plot = figure.axes[0]
     assert np.allclose(plot.images[0].get_array(), [[65, 75], [75, 85]])
     assert [text.get_text() for text in plot.texts] == ["65.0", "75.0", "75.0", "85.0"]
+    assert [text.get_color() for text in plot.texts] == ["white"] * 3 + ["black"]  # the lightest cell
     assert [text.get_text() for text in plot.get_yticklabels()] == ["1", "2"]
 
 
