@@ -6,9 +6,8 @@ server state, client state, and payloads as flat named tensors.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from inspect import get_annotations
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 
@@ -205,14 +204,3 @@ def moved(
         if tensor.shape == begun.shape == now.shape:
             found[name] = now + (tensor - begun)
     return found
-
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Functions of `means`, which methods written for version 0.2.0 import from here."""
-        if name not in ("toward", "row_weights", "rows_of", "weighted_mean", "weighted_sum", "sample_shares"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(
-            import_module("simulator.methods.means"), name
-        )  # later, because it imports this module

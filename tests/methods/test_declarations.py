@@ -22,7 +22,7 @@ from simulator.base.rng import EVERYONE
 from simulator.base.sections import MethodConfig
 from simulator.config import Config, limits_of
 from simulator.engine.progress import unobserved
-from simulator.methods import base, declarations, means, registry
+from simulator.methods import declarations, registry
 from tests import federations
 
 # What every method declares: its phases and streams, the ranges of its options, the model that answers.
@@ -130,12 +130,6 @@ def found(name: str) -> Declared:
 def test_phases_and_streams_keep_their_names() -> None:
     """Names key the order of batches and the first weights: under other names a run would have other numbers."""
     assert {name: found(name) for name in declarations.modules()} == METHODS
-
-
-def test_methods_of_version_0_2_0_find_what_they_import() -> None:
-    for name in ("toward", "row_weights", "rows_of", "weighted_mean", "weighted_sum", "sample_shares"):
-        assert getattr(base, name) is getattr(means, name)
-    assert not hasattr(base, "twoard")
 
 
 def test_heads_of_different_widths_are_refused_where_they_are_shared() -> None:
