@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 WHAT, SCALE, WHERE, HOW = "What to run", "Quick settings", "Where things lie", "How it runs"
 """The panels of a command's help."""
 QUICKSTART = "quickstart"
-QUICKSTARTS = {"image": QUICKSTART, "tokens": "quickstart_text", "signal": "quickstart_signals"}
-QUICKSTARTS["table"] = "quickstart_table"
+QUICKSTARTS = {
+    "image": QUICKSTART,
+    "tokens": "quickstart_text",
+    "signal": "quickstart_signals",
+    "table": "quickstart_table",
+}
 """The preset of a run that names none, by the kind of its data set's samples."""
 
 Kind = Literal[
