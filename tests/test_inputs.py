@@ -255,7 +255,9 @@ def test_what_only_images_have_is_refused_for_tokens(texts: Path) -> None:
     for more, message in WHAT_ONLY_IMAGES_HAVE:
         with pytest.raises(ConfigError, match=message):
             build(config(texts, **more), Path())
-    with pytest.raises(ConfigError, match=r"'textnets:Bag' takes tokens, .* are images \(1×8×8\)"):
+    with pytest.raises(
+        ConfigError, match=r"'textnets:Bag' takes tokens, and the samples are images \(1×8×8\)"
+    ):
         federations.built(federations.config(federation={"group": ["textnets:Bag"]}))
 
 

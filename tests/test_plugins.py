@@ -269,7 +269,9 @@ def test_local_files_count_as_the_plugin_that_imports(
     forget(monkeypatch)
     written(tmp_path / "helpers" / "rates.py", "RATE = 0.2\n")
     registry.load(tmp_path / "my_method.py")
-    with pytest.raises(SessionError, match=r"my_method\.py is not the one .* or imports .* that changed"):
+    with pytest.raises(
+        SessionError, match=r"my_method\.py is not the one .* or imports a local file that changed"
+    ):
         Session.resume(tmp_path / "s", tmp_path)
 
 

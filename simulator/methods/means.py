@@ -35,7 +35,10 @@ def sums_by_class(name: str, values: Tensor, y: Tensor, classes: int) -> Tensors
 def collected_means(
     local: LocalClient, name: str, complete: bool, of: Callable[[Network, Tensor], Tensor] = Network.features
 ) -> tuple[Tensor, Tensor]:
-    """The collected sums as means [|S_k|, D], and labels, int32. Unless `complete`, unseen classes: `class_means`."""
+    """The means [|S_k|, D] of the collected sums, and their labels, int32.
+
+    Unless `complete`, a class without collected samples has its mean of `class_means`.
+    """
     labels = torch.tensor(local.info.classes, device=local.federation.device)
     sums, samples = local.collected[name][labels], local.collected["samples"][labels, None]
     means = sums / samples

@@ -33,16 +33,19 @@ def test_seconds_are_latency_bytes_over_bandwidth_and_flops_over_speed() -> None
     assert parts(DEVICE, Work(flops=300, down=20, up=10), utilization=0.5) == (0.5, 2.0, 6.0, 2.0)
 
 
-def test_seconds_that_cannot_be_computed_are_an_error() -> None:
-    work = Work(flops=300, down=20, up=10)
+def test_jitter_multiplies_all_seconds_and_has_a_bound() -> None:
     assert jittered((0.5, 2.0, 6.0, 2.0), 2.0) == (1.0, 4.0, 12.0, 4.0)
     with pytest.raises(ConfigError, match="jitter inf"):
-        jittered(parts(DEVICE, work, 1.0), math.inf)
-    wrong = [Work(math.nan, 0, 0), Work(-1, 0, 0), Work(0, -1, 0), Work(0, 0, -1)]
-    of_factor = [(work, factor) for factor in (0.0, -1.0, math.nan, math.inf)]
-    for each, factor in [*of_factor, *((each, 1.0) for each in wrong)]:
-        with pytest.raises(ConfigError, match=r"of .* on device 'board' cannot be computed"):
-            parts(DEVICE, each, factor)
+        jittered((0.5, 2.0, 6.0, 2.0), math.inf)
+
+
+def test_seconds_that_cannot_be_computed_are_an_error() -> None:
+    cases = [(Work(300, 20, 10), factor, "training") for factor in (0.0, -1.0, math.nan, math.inf)]
+    cases += [(Work(math.nan, 0, 0), 1.0, "training"), (Work(-1, 0, 0), 1.0, "training")]
+    cases += [(Work(0, -1, 0), 1.0, "downlink"), (Work(0, 0, -1), 1.0, "uplink")]
+    for work, factor, part in cases:
+        with pytest.raises(ConfigError, match=f"seconds of {part} on device 'board' cannot be computed"):
+            parts(DEVICE, work, factor)
 
 
 def test_an_architecture_without_a_factor_is_an_error() -> None:

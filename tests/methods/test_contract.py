@@ -147,10 +147,25 @@ REFUSED: list[tuple[str, Kind, str, str]] = [
     ("heteroavg", "tokens", "tiny_text", r"nested architectures: client 0 \(tiny_fasttext\) has '"),
     ("fedrolex", "signal", "tiny_signal", r"widths that nest: client 0 \(tiny_harcnn1\) lacks 'convs\.1"),
     ("fedproto", "tokens", "tiny_text_widths", r"one width .* client 1 \(tiny_fasttext_w2\) has 'fc1' of"),
-    ("fedkwaz", "signal", "tiny_signal", r"needs images \(it mixes patches of them\): .* are signals"),
-    ("pfedes", "table", "tiny_table", r"needs images \(its extractor makes images .*\): the samples are"),
+    (
+        "fedkwaz",
+        "signal",
+        "tiny_signal",
+        r"needs images \(it mixes patches of them\): the samples are signals",
+    ),
+    (
+        "pfedes",
+        "table",
+        "tiny_table",
+        r"needs images \(its extractor makes images of images\): the samples are",
+    ),
     ("fd", "signal", "tiny", r"'tiny_cnn' takes images, .* signals .*Groups for signals: .*tiny_signal"),
-    ("fd", "tokens", "tiny_table", r"'tiny_mlp' takes images or signals or table rows.* samples are tok"),
+    (
+        "fd",
+        "tokens",
+        "tiny_table",
+        r"'tiny_mlp' takes images or signals or table rows, and the samples are tok",
+    ),
 ]
 
 

@@ -69,10 +69,14 @@ def test_a_clients_hooks_draw_by_the_number_of_its_dispatch(mine: Write) -> None
 def test_draws_that_cannot_be_directed_are_refused_with_hook_and_line(mine: Write, tmp_path: Path) -> None:
     """Numpy's global generator knows no streams, and alpha dropout takes none."""
     engine = mine(aggregate="return Aggregated({}, {'drawn': float(np.random.rand())})")
-    with pytest.raises(MethodError, match=r"aggregate\(\) of method 'mine' drew from numpy's .* generator"):
+    with pytest.raises(
+        MethodError, match=r"aggregate\(\) of method 'mine' drew from numpy's global generator"
+    ):
         federations.run(engine, 1)
     engine = mine(uplink="return {'x': F.alpha_dropout(torch.ones(8), 0.5, training=True)}")
-    where = rf"mine\.py, line {line(tmp_path, 'alpha_dropout')}: uplink\(\) of .* failed for client \d"
+    where = (
+        rf"mine\.py, line {line(tmp_path, 'alpha_dropout')}: uplink\(\) of method 'mine' failed for client \d"
+    )
     with pytest.raises(MethodError, match=where + r".* in round 1: TypeError: alpha_dropout cannot draw"):
         federations.run(engine, 1)
 
@@ -184,7 +188,10 @@ def test_networks_of_the_server_that_its_first_state_leaves_out_draw_their_weigh
 def test_what_is_taken_over_at_a_switch_must_fit_what_the_method_begins_with(mine: Write) -> None:
     before = federations.built(federations.config("fedavg"))
     for taken, message in (
-        ("{'a': torch.ones(2), 'z': torch.ones(1)}", r"takes over 'z', which init_server\(\) .* not begin"),
+        (
+            "{'a': torch.ones(2), 'z': torch.ones(1)}",
+            r"takes over 'z', which init_server\(\) does not begin with",
+        ),
         ("{'a': torch.ones(5)}", r"made 'a' float32 \[5\] of float32 \[2\]"),
         ("{'a': torch.full((2,), torch.nan)}", "gave numbers that are not finite in 'a'"),
     ):
@@ -203,7 +210,10 @@ def test_an_uplink_that_is_not_finite_is_a_divergence_and_no_fault(mine: Write) 
 
 def test_a_loss_that_nothing_can_be_trained_with_is_its_authors(mine: Write, tmp_path: Path) -> None:
     for loss, reason in (
-        ("def loss(self, nets, state, batch, draws): return None", ".* is a NoneType, not a tensor"),
+        (
+            "def loss(self, nets, state, batch, draws): return None",
+            "TypeError: the loss is a NoneType, not a tensor",
+        ),
         (
             "def loss(self, nets, state, batch, draws): return nets.model(batch.x)[:, 0]",
             r"ValueError: the loss has the shape \[\d+\]; it must be a scalar",
@@ -215,7 +225,9 @@ def test_a_loss_that_nothing_can_be_trained_with_is_its_authors(mine: Write, tmp
         ("def loss(self, nets, state, batch): return None", "TypeError: .*takes 4 positional arguments"),
     ):
         engine = mine(loss, **PHASES)
-        place = rf"mine\.py, line {line(tmp_path, 'def loss')}: loss\(\) of .* failed for client \d"
+        place = (
+            rf"mine\.py, line {line(tmp_path, 'def loss')}: loss\(\) of method 'mine' failed for client \d"
+        )
         with pytest.raises(MethodError, match=rf"{place}.*phase 'p', step 1: {reason}"):
             federations.run(engine, 1)
 
@@ -264,11 +276,15 @@ def test_an_error_in_any_hook_is_its_authors(mine: Write, tmp_path: Path) -> Non
     during = dict.fromkeys(("downlink", "receive", "uplink", "predict", "before_answering"), of_client)
     for hook, when in (during | {"init_server": "", "aggregate": " in round 1"}).items():
         engine = mine(**{hook: "return 1 / 0"})
-        where = rf"line {line(tmp_path, '1 / 0')}: {hook}\(\) of .* failed{when}: ZeroDivisionError"
+        where = (
+            rf"line {line(tmp_path, '1 / 0')}: {hook}\(\) of method 'mine' failed{when}: ZeroDivisionError"
+        )
         with pytest.raises(MethodError, match=where):
             federations.run(engine, 1)
     engine = mine("def downlink(self, server, client): return {}")
-    with pytest.raises(MethodError, match=r"downlink\(\) of .* failed.*takes 3 positional arguments"):
+    with pytest.raises(
+        MethodError, match=r"downlink\(\) of method 'mine' failed.*takes 3 positional arguments"
+    ):
         federations.run(engine, 1)
 
 
@@ -293,7 +309,10 @@ def test_a_fault_beside_the_users_lines_is_placed_at_its_phase(mine: Write, tmp_
     for phase, said in (
         ("'p', F.l1_loss", r"l1_loss\(\) of method 'mine' failed"),
         ("'p', functools.partial(lambda *_: 1 / 0)", r"loss\(\) of method 'mine' failed"),
-        ("'p', print, batches=local.batch", r"phases\(\) of .* has a method as batches in phase 'p'"),
+        (
+            "'p', print, batches=local.batch",
+            r"phases\(\) of method 'mine' has a method as batches in phase 'p'",
+        ),
     ):
         engine = mine(phases=f"return [Phase({phase})]")
         with pytest.raises(MethodError, match=rf"mine\.py, line {line(tmp_path, 'def phases')}: {said}"):
@@ -436,14 +455,25 @@ def test_settings_of_a_phase_that_cannot_be_used_are_refused() -> None:
         ({"samples": torch.tensor(1)}, r"a tensor int64 \[\] as samples"),
         ({"samples": torch.tensor([[0, 1]])}, r"a tensor int64 \[1, 2\] as samples"),
         ({"samples": torch.tensor([True])}, r"a tensor bool \[1\] as samples"),
-        ({"correction": {"model/no": torch.ones(1)}}, "corrects 'model/no' in phase 'p', .* is no such"),
-        ({"correction": {bias: torch.ones(3)}}, rf"'{bias}' in phase 'p' by float32 \[3\].* float32 \[2\]"),
-        ({"within": {"model/alpha": (0, 1)}}, "bounds 'model/alpha' in phase 'p', and there is no such"),
+        (
+            {"correction": {"model/no": torch.ones(1)}},
+            "corrects 'model/no' in phase 'p', and there is no such",
+        ),
+        (
+            {"correction": {bias: torch.ones(3)}},
+            rf"'{bias}' in phase 'p' by float32 \[3\]; it is float32 \[2\]",
+        ),
+        (
+            {"within": {"model/alpha": (0, 1)}},
+            "bounds 'model/alpha' in phase 'p', and there is no such weight",
+        ),
         ({"within": {bias: (1, 0)}}, f"bounds '{bias}' in phase 'p' from 1 to 0"),
     ):
         assert_refused(lambda settings=settings: checks.phases([phase(**settings)], nets(), ()), reason)
     assert_refused(lambda: checks.phases([phase(), phase()], nets(), ()), "has two phases named 'p'")
-    assert_refused(lambda: checks.phases([phase(), "model"], nets(), ()), "list instead of a list of phases")
+    assert_refused(
+        lambda: checks.phases([phase(), "model"], nets(), ()), "a list instead of a list of phases"
+    )
 
 
 def test_networks_and_scores_are_what_they_are_called() -> None:

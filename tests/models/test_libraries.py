@@ -287,7 +287,9 @@ def test_every_client_of_a_federation_starts_from_the_weights_with_a_head_of_its
 
 def test_missing_weights_are_refused_before_round_1_with_the_names_looked_for(tmp_path: Path) -> None:
     settings = config(federation={"group": ["tiny_resnet6"], "pretrained": str(tmp_path)})
-    with pytest.raises(DataError, match=r"no weights of model .* expected one of tiny_resnet6\.safe"):
+    with pytest.raises(
+        DataError, match=r"no weights of model 'tiny_resnet6'; expected one of tiny_resnet6\.safe"
+    ):
         built(settings, generated())
     nowhere = config(federation={"group": ["tiny_resnet6"], "pretrained": str(tmp_path / "nowhere")})
     with pytest.raises(DataError, match="no pretrained weights at"):

@@ -185,7 +185,9 @@ def test_steps_go_through_the_batches_of_as_many_epochs_as_they_need() -> None:
 def test_both_lengths_at_once_are_an_error() -> None:
     for section in ("training", "unseen"):
         raw = {"method": {"name": "standalone"}, section: {"epochs": 2, "steps": 5}}
-        with pytest.raises(ConfigError, match=r"epochs = 2 and steps = 5 are two lengths.*; remove"):
+        with pytest.raises(
+            ConfigError, match=r"epochs = 2 and steps = 5 are two lengths of one training; remove"
+        ):
             Config.read({**raw, "federation": {"unseen": 0.2}})
 
 
