@@ -48,22 +48,6 @@ def pictures(root: Path, *files: str) -> Path:
     return root
 
 
-def table(root: Path, name: str, *rows: str) -> None:
-    (root / name).write_text("\n".join(rows) + "\n")
-
-
-def summary(samples: LabeledSet) -> dict[str, tuple[int, int]]:
-    """The numbers of training and test images of each class, with its domain if there are any."""
-    found: dict[str, tuple[int, int]] = {}
-    for number, label in enumerate(samples.labels):
-        name = samples.classes[label]
-        if samples.domain is not None:
-            name = f"{samples.domains[samples.domain[number]]}/{name}"
-        train, test = found.get(name, (0, 0))
-        found[name] = (train + 1, test) if number < samples.test_from else (train, test + 1)
-    return found
-
-
 def said(samples: LabeledSet) -> str:
     left_out = [f"{what}: {why}" for what, why in samples.reading.left_out]
     return "\n".join([*left_out, *samples.reading.warnings, *samples.reading.notes])
@@ -77,47 +61,16 @@ def free(monkeypatch: pytest.MonkeyPatch, bytes: int) -> None:
 # Folders
 
 OF_DOMAINS = ("photo/mug/2", "photo/pen/2", "sketch/mug/3", "sketch/pen/3")
-FOLDERS: list[tuple[tuple[str, ...], dict[str, Any], dict[str, tuple[int, int]], str]] = [
-    (("train/a/2", "train/b/2", "test/b/1"), {}, {"a": (2, 0), "b": (2, 1)}, ""),
-    (("control/2", "test/3"), {}, {"control": (2, 0), "test": (3, 0)}, ""),
-    (("dog/husky/2", "dog/pug/1", "cat/3"), {}, {"cat": (3, 0), "dog": (3, 0)}, "Images in deeper folders"),
-    (
-        ("a/train/x/2", "a/train/y/2", "b/train/x/2", "b/train/y/2", "a/test/x/1", "b/test/y/1"),
-        {"domains": True},
-        {"a/x": (2, 1), "a/y": (2, 0), "b/x": (2, 0), "b/y": (2, 1)},
-        "",
-    ),
-    (
-        (*(f"train/{each}" for each in OF_DOMAINS), "test/sketch/pen/1", "test/photo/mug/1"),
-        {"domains": True},
-        {"photo/mug": (2, 1), "photo/pen": (2, 0), "sketch/mug": (3, 0), "sketch/pen": (3, 1)},
-        "",
-    ),
-    (
-        (*OF_DOMAINS, "photo/mug/x/5"),  # by the rule of older sessions
-        {"domains": "found"},
-        {"photo/mug": (2, 0), "photo/pen": (2, 0), "sketch/mug": (3, 0), "sketch/pen": (3, 0)},
-        "",
-    ),
-    (("mug/2", "pen/2", "mug/more/1"), {"domains": "found"}, {"mug": (2, 0), "pen": (2, 0)}, ""),
-]
-
-
-def test_folders_are_read_by_splits_domains_and_classes(tmp_path: Path) -> None:
-    for case, (files, data, read, told) in enumerate(FOLDERS):
-        samples = load(pictures(tmp_path / str(case), *files), **data)
-        assert summary(samples) == read, files
-        assert said(samples).startswith(told) if told else not said(samples), files
-        assert bool(samples.domains) == any("/" in name for name in read)
 
 
 def test_images_are_in_the_order_of_domain_class_and_name(tmp_path: Path) -> None:
-    images = formed(pictures(tmp_path / "own", *OF_DOMAINS), domains=True)
+    files = [f"train/{each}" for each in OF_DOMAINS]
+    images = formed(pictures(tmp_path, *files, "test/sketch/pen/1", "test/photo/mug/1"), domains=True)
     assert (images.classes, images.domains) == (("mug", "pen"), ("photo", "sketch"))
-    assert images.images[:, 0, 0, 0].tolist() == [0, 1, 0, 1, 0, 1, 2, 0, 1, 2]
-    assert images.labels.tolist() == [0, 0, 1, 1, 0, 0, 0, 1, 1, 1]
-    assert images.domain is not None and images.domain.tolist() == [0] * 4 + [1] * 6
-    assert images.images.shape == (10, 3, 4, 3) and not images.has_test_set
+    assert images.images[:, 0, 0, 0].tolist() == [0, 1, 0, 1, 0, 1, 2, 0, 1, 2, 0, 0]
+    assert images.labels.tolist() == [0, 0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 1]
+    assert images.domain is not None and images.domain.tolist() == [0] * 4 + [1] * 6 + [0, 1]
+    assert images.images.shape == (12, 3, 4, 3) and images.test_from == 10
 
 
 def test_images_are_gray_if_most_are_in_every_domain(tmp_path: Path) -> None:
@@ -136,11 +89,15 @@ def test_images_are_gray_if_most_are_in_every_domain(tmp_path: Path) -> None:
     assert formed(office, domains=True).images.shape == (10, 3, 4, 3)
 
 
-def test_the_same_folder_has_the_same_fingerprint_in_older_sessions(tmp_path: Path) -> None:
+def test_the_same_folder_has_the_same_fingerprint_in_older_sessions_without_deeper_images(
+    tmp_path: Path,
+) -> None:
     own = pictures(tmp_path / "own", "train/a/2", "train/b/3", "test/b/1")
-    assert formed(own).fingerprint == formed(own, domains="found").fingerprint
-    domains = pictures(tmp_path / "domains", "p/a/2", "p/b/1", "q/a/1", "q/b/2")
-    assert formed(domains, domains=True).fingerprint == formed(domains, domains="found").fingerprint
+    domains = pictures(tmp_path / "domains", *OF_DOMAINS)
+    prints = [formed(own).fingerprint, formed(domains, domains=True).fingerprint]
+    pictures(own, "train/b/more/1")
+    pictures(domains, "photo/mug/x/5")
+    assert [formed(each, domains="found").fingerprint for each in (own, domains)] == prints
 
 
 def test_the_missing_keys_of_older_sessions_mean_the_old_reading() -> None:
@@ -152,40 +109,10 @@ def test_the_missing_keys_of_older_sessions_mean_the_old_reading() -> None:
         assert Config.read(history.completed(new)).data.domains is None
 
 
-ODD_FOLDERS: list[tuple[tuple[str, ...], dict[str, Any], str]] = [
-    (("train/a/1", "train/b/1", "test/fox/1"), {}, "fox is a class that has no training images"),
-    (("a/1", "b/1"), {"domains": True}, r"has no domains: its folders a, b have no class folders\. Leave out data"),
-    ((*OF_DOMAINS, "photo/cup/1"), {}, "sketch has no class folder 'cup', as .*photo has; give every domain the same"),
-    ((*OF_DOMAINS, "sketch/cup/0", "photo/cup/0"), {}, "cup has no images; add some or remove the folder in every"),
-    ((*OF_DOMAINS, "clip art/1"), {}, "clip art has no class folders, as .*photo has; give every domain the same"),
-    (OF_DOMAINS[:2], {}, "has a single domain, photo; name .*photo itself, or add another"),
-    (
-        (*(f"train/{each}" for each in OF_DOMAINS), "test/sketch/pen/1"),
-        {"domains": True},
-        "train and .*test have different domains, such as photo; give both",
-    ),
-]  # fmt: skip
-
-
-def test_odd_folders_are_refused(tmp_path: Path) -> None:
-    for case, (files, data, message) in enumerate(ODD_FOLDERS):
-        own = pictures(tmp_path / str(case), *files)
-        for settings in (
-            [data] if data or files[0] == "train/a/1" else [{"domains": True}, {"domains": "found"}]
-        ):
-            with pytest.raises(DataError, match=message):
-                load(own, **settings)
-
-
 def test_settings_of_folders_are_refused_for_other_data(tmp_path: Path) -> None:
-    own = pictures(tmp_path / "own", "a/1", "b/1")
     for key, value in (("domains", True), ("labels", "x.csv")):
         with pytest.raises(ConfigError, match=f"data.{key} says how to read a folder, and 'digits' is none"):
             datasets.load("digits", tmp_path, config=DataConfig(**{key: value}))  # type: ignore[arg-type]
-    with pytest.raises(
-        ConfigError, match=r"data\.domains reads domains from folders, and data\.labels needs"
-    ):
-        load(own, domains=True, labels="x.csv")
     office = pictures(tmp_path / "office", *OF_DOMAINS)
     config = DataConfig(dataset=str(office), domains=True, public="digits")  # which needs none of them
     assert datasets.read(config, str(office), tmp_path).domains == ("photo", "sketch")
@@ -197,30 +124,6 @@ def test_a_file_at_the_limit_is_read_and_a_byte_more_is_refused(tmp_path: Path) 
     assert read_bytes(tmp_path / "file", most=3) == b"abc"
     with pytest.raises(ConfigError, match="file is larger than 2 B, the most that is read"):
         read_bytes(tmp_path / "file", most=2)
-
-
-def test_classes_can_be_in_a_column_of_a_csv_file(tmp_path: Path) -> None:
-    own = pictures(tmp_path / "own", "2")
-    table(own, "meta.csv", "age,file,sick", "1,0.png,yes", "0,1.png,no")
-    table(own, "digits.csv", "id,digit", "0,1", "1,0")
-    table(own, "twice.csv", "a,b,c", "0,0,x", "1,1,y")
-    os.mkfifo(own / "pipe.csv")
-    (own / "large.csv").touch()
-    os.truncate(own / "large.csv", (64 << 20) + 1)
-    assert summary(load(own, labels="meta.csv", target="sick")) == {"no": (1, 0), "yes": (1, 0)}
-    assert load(own, labels="digits.csv", target="digit").labels.tolist() == [0, 1]
-    refused: list[tuple[type[Exception], str, str | None, str]] = [
-        (ConfigError, "meta", None, "Nothing says which column of .* Set data.target to one of age, sick."),
-        (ConfigError, "digits", None, "Set data.target to one of id, digit."),
-        (ConfigError, "meta", "sik", r"data\.target is 'sik', and .* Did you mean 'sick'\?"),
-        (ConfigError, "met", None, r"no such file\. Did you mean 'meta\.csv'\?"),
-        (DataError, "twice", "c", r"twice\.csv has several columns that name images: a, b\. Keep one\."),
-        (DataError, "pipe", None, r"data\.labels.*pipe\.csv.*it is a pipe. Name a regular file"),
-        (DataError, "large", None, r"data\.labels.*large\.csv.*is larger than 64"),
-    ]
-    for error, name, target, message in refused:
-        with pytest.raises(error, match=message):
-            load(own, labels=f"{name}.csv", target=target)
 
 
 # Images
@@ -325,40 +228,22 @@ def saved(folder: Path, arrays: dict[str, Any]) -> Path:
 
 
 LABELS = np.array([0, 1, 1, 0])
-PARTS = {
-    "train_images": bytes_of(4, 8, 8, 3), "train_labels": LABELS[:, None],
-    "val_images": bytes_of(2, 8, 8, 3), "val_labels": LABELS[:2, None],
-    "test_images": bytes_of(2, 8, 8, 3), "test_labels": LABELS[:2, None],
-}  # fmt: skip
-KERAS = {"x_train": bytes_of(4, 8, 8), "y_train": LABELS, "x_test": bytes_of(2, 8, 8), "y_test": LABELS[:2]}
-UNUSED = "'test_images' is the own test set, and no other split is used"
 OWN = {"images": bytes_of(6, 4, 5), "labels": np.array([7, 3, 7, 3, 9, 9])}
-ARRAYS: list[tuple[dict[str, Any], tuple[int, ...], dict[str, tuple[int, int]], str]] = [
-    (OWN, (6, 4, 5, 1), {"3": (2, 0), "7": (2, 0), "9": (2, 0)}, ""),
-    (
-        {**OWN, "test_images": np.full((2, 4, 5), 250, np.uint8), "test_labels": np.array([9, 3])},
-        (8, 4, 5, 1),
-        {"3": (2, 1), "7": (2, 0), "9": (2, 1)},
-        "",
-    ),
-    (
-        PARTS,
-        (6, 8, 8, 3),
-        {"0": (2, 1), "1": (2, 1)},
-        f"array 'val_images': {UNUSED}\narray 'val_labels': {UNUSED}",
-    ),
-    (KERAS, (6, 8, 8, 1), {"0": (2, 1), "1": (2, 1)}, ""),
-    ({"x_train": bytes_of(4, 8, 8, 3), "y_train": LABELS[:, None]}, (4, 8, 8, 3), {"0": (2, 0), "1": (2, 0)}, ""),
-]  # fmt: skip
+TESTED = {**OWN, "test_images": np.full((2, 4, 5), 250, np.uint8), "test_labels": np.array([9, 3])}
+KERAS = {"x_train": bytes_of(4, 8, 8, 3), "y_train": LABELS[:, None]}
 
 
 def test_arrays_are_read_by_their_keys(tmp_path: Path) -> None:
-    for arrays, shape, read, told in ARRAYS:
+    for arrays, shape, labels in (
+        (OWN, (6, 4, 5, 1), [1, 0, 1, 0, 2, 2]),
+        (TESTED, (8, 4, 5, 1), [1, 0, 1, 0, 2, 2, 2, 0]),
+        (KERAS, (4, 8, 8, 3), [0, 1, 1, 0]),
+    ):
         file = saved(tmp_path, arrays)
         samples = formed(file)
-        assert (samples.images.shape, summary(samples), said(samples)) == (shape, read, told)
+        assert (samples.images.shape, samples.labels.tolist(), said(samples)) == (shape, labels, "")
+        assert samples.images[6:].min(initial=250) == 250
         assert datasets.declared(str(file)) == ImageSpec(shape[3], shape[1], shape[2])
-    assert formed(saved(tmp_path, ARRAYS[1][0])).images[6:].min() == 250
 
 
 RANGES: list[tuple[Any, list[int], str]] = [
@@ -404,44 +289,6 @@ def test_axes_that_can_be_read_in_two_ways_are_refused_until_they_are_named(tmp_
         usual = "nct" if name == "signals" else "nhwc" if len(shape) == 4 else "nhw"
         moved = bytes_of(*shape).transpose([order.index(axis) for axis in usual])
         assert (federations.formed(found).values.squeeze() == moved.squeeze()).all()
-
-
-BRIGHT, TOKENS = (
-    np.full((2, 4, 5), 200.0),
-    {"tokens": np.arange(18).reshape(6, 3) % 10, "labels": np.arange(6) % 2},
-)
-ODD_ARRAYS: list[tuple[dict[str, Any], str]] = [
-    ({**OWN, "images": np.zeros((6, 4), np.uint8)}, r"'images' must be numbers .* not uint8 \[6, 4\]"),
-    ({**OWN, "images": np.zeros((6, 4, 5), complex)}, "'images' must be numbers .* not complex128"),
-    ({"images": np.zeros((0, 4, 5), np.uint8), "labels": np.zeros(0, int)}, "'images' must be numbers"),
-    ({"images": np.zeros((1, 4097, 4096), np.uint8), "labels": [0]}, "more than 16,777,216 pixels an image"),
-    ({**OWN, "labels": None}, "has no array 'labels'"),
-    ({**OWN, "labels": np.zeros(5, int)}, r"'labels' must be 6 whole numbers or texts, not int64 \[5\]"),
-    ({**OWN, "test_images": np.zeros((1, 9, 9), np.uint8), "test_labels": [3]}, "'test_images' differ from 'images'"),
-    ({**OWN, "test_images": bytes_of(1, 4, 5), "test_labels": ["0"]}, "only one of 'labels' and 'test_la"),
-    ({**OWN, "axes": "hwn"}, r"'axes' is 'hwn', and 'images' \[6, 4, 5\] takes nhw"),
-    (
-        {"images": BRIGHT / 255, "labels": [0, 1], "test_images": BRIGHT, "test_labels": [0, 1]},
-        r"'images' and 'test_images' have fractions from 0\.784314 to 200",
-    ),
-    (
-        {"x_train": np.zeros((4, 8), int), "y_train": LABELS},
-        "can be read in two ways: as tokens or as features. Save it as 'tokens'",
-    ),
-    ({**TOKENS, "tokens": np.zeros((6, 3))}, r"'tokens' must be whole numbers \[n, length\], not float64 \[6, 3\]"),
-    ({**TOKENS, "tokens": np.full((6, 3), -1), "vocabulary": 1}, "token -1 is outside the vocabulary of 1: tokens are"),
-    ({**TOKENS, "vocabulary": 5}, "token 9 is outside the vocabulary of 5: tokens are 0"),
-    ({**TOKENS, "vocabulary": 2.5}, "'vocabulary' must be one whole number ≥ 0, not float64"),
-    ({**TOKENS, "padding": 12, "vocabulary": 10}, "'padding' 12 is outside the vocabulary of 10"),
-    ({**TOKENS, "tokens": None, "features": np.zeros((6, 1, 2))}, r"'features' must be numbers \[n, features\], not"),
-    ({**TOKENS, "test_tokens": np.zeros((1, 4), int), "test_labels": [0]}, "'test_tokens' differ from 'tokens' in"),
-]  # fmt: skip
-
-
-def test_odd_arrays_are_refused(tmp_path: Path) -> None:
-    for arrays, message in ODD_ARRAYS:
-        with pytest.raises(DataError, match=message):
-            formed(saved(tmp_path, arrays))
 
 
 def test_a_cut_and_an_encrypted_file_are_named(tmp_path: Path) -> None:
