@@ -5,6 +5,7 @@ that all sessions have finished that have begun. A tuning study also has its tri
 the best so far. `StudySummary` is a study in one line. Nothing here needs torch, so that the app shows it at once.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +22,6 @@ from simulator.config import limits_of
 from simulator.methods.declarations import settings
 from simulator.results.analysis.axes import (
     SEEDS,
-    TRIAL,
     Difference,
     Key,
     MeanStd,
@@ -34,11 +34,20 @@ from simulator.results.analysis.caveats import Printed, dependent, printed, rows
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.costs import Cost, energy_differs, spent
 from simulator.results.analysis.gain import BASELINE
-from simulator.results.analysis.ledger import Divergence, Totals
+from simulator.results.analysis.ledger import Divergence, Totals, totals_of
 from simulator.results.analysis.overview import Origins, Summary
 from simulator.results.analysis.run import SessionData
 from simulator.studies.folder import FINISHED, WAITING, read_points, session_of
-from simulator.studies.search import Request, Trial, climbed, has_lost, read_request, score_of, values_of
+from simulator.studies.search import (
+    Request,
+    Trial,
+    Trials,
+    climbed,
+    has_lost,
+    read_request,
+    score_of,
+    values_of,
+)
 from simulator.studies.study import Point
 
 Seeds = tuple[int, int, int]
@@ -152,27 +161,17 @@ class TrialBoard:
     chosen: tuple[str, ...]
 
 
-def _trials(request: Request, points: Sequence[Placed]) -> TrialBoard:
-    found: dict[str, dict[int, _Trial]] = {method: {} for method in request.methods}
-    chosen: dict[str, Raw] = {}
-    for point, cell, seen in points:
-        method, seed = str(point.axes["method"]), int(point.axes["seed"])
-        if TRIAL not in point.axes:
-            chosen[method] = values_of(point)
-            continue
-        number = int(point.axes[TRIAL])
-        trial = found.setdefault(method, {}).setdefault(
-            number, _Trial(method, number, values_of(point), request)
-        )
-        trial.cells[seed] = cell
-        if seen is not None and seen.totals is not None and not cell.error:
-            trial.totals[seed] = seen.totals
-    rows = [
-        row
-        for method in request.methods
-        for row in _rows(request, [each for _, each in sorted(found[method].items())], chosen.get(method))
-    ]
-    rungs = request.rungs(max(map(len, found.values()), default=0) or None)
+def _trials(folder: Path, request: Request, points: Sequence[Placed]) -> TrialBoard:
+    cells = {point.name: cell for point, cell, _ in points}
+    read = {
+        cell.folder: seen.totals
+        for _, cell, seen in points
+        if seen is not None and seen.totals is not None and not cell.error
+    }
+    unread = totals_of(())
+    listed = Trials(folder, request, lambda session: read.get(session, unread))
+    rows = [row for method in request.methods for row in _rows(listed, method, cells)]
+    rungs = request.rungs(max(Counter(row.method for row in rows).values(), default=None))
     if request.budget_flops is not None:
         number_of = f"{request.budget_flops:.2g} training FLOPs of trials"
     else:
@@ -189,7 +188,7 @@ def _trials(request: Request, points: Sequence[Placed]) -> TrialBoard:
         len(rungs),
         f"Each method has {number_of}{halving}.",
         f"Trials are scored on eval, over {last} of seed {', '.join(map(str, request.tuning_seeds))}.",
-        tuple(chosen),
+        tuple(listed.finals),
     )
 
 
@@ -210,50 +209,40 @@ def at_boundary(space: Space, method: str, values: Mapping[str, Any]) -> tuple[s
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Trial(Trial):
-    """A trial, with its cells and what has been read of its sessions by tuning seed."""
+def _rows(listed: Trials, method: str, points: Mapping[str, PointCell]) -> list[TrialRow]:
+    """Each trial of a method at its rung, which is over once all are there, or one has gone on. The best is marked."""
+    request, trials, final = listed.request, listed.of(method), listed.finals.get(method)
+    chosen = None if final is None else values_of(final)
+    read = {each: listed.totals(each) for each in trials}
+    cells = {each: [points.get(each.name(seed)) for seed in request.tuning_seeds] for each in trials}
+    rounds = {each: min(session.rounds for session in read[each]) for each in trials}
 
-    request: Request
-    cells: dict[int, PointCell] = field(default_factory=dict)
-    totals: dict[int, Totals] = field(default_factory=dict)
-
-    @property
-    def rounds(self) -> int:
-        """The rounds that all of its sessions have finished."""
-        read = (self.totals.get(seed) for seed in self.request.tuning_seeds)
-        return min(each.rounds if each is not None else 0 for each in read)
-
-    def score(self, upto: int) -> float | None:
-        """Its score after a round, or as far as it is; None if nothing was measured on eval."""
-        known = [each for each in self.totals.values() if each.rounds]
+    def score(trial: Trial, upto: int) -> float | None:
+        """After a round, or as far as the trial is; None if nothing was measured on eval, or if it loses."""
+        known = [each for each in read[trial] if each.rounds]
         if not any(np.isfinite(each["eval_accuracy"]).any() for each in known):
             return None
-        return score_of(self.request, known, upto)
+        return score_of(request, known, upto)
 
-    def lost(self, upto: int) -> bool:
-        return has_lost(self.request, [*self.totals.values()], upto)
+    def lost(trial: Trial, upto: int) -> bool:
+        return has_lost(request, read[trial], upto)
 
-
-def _rows(request: Request, trials: Sequence[_Trial], chosen: Raw | None) -> list[TrialRow]:
-    """Each trial of a method at its rung, which is over once all are there, or one has gone on. The best is marked."""
-
-    def is_over(alive: Sequence[_Trial], upto: int) -> bool:
-        if chosen is not None or all(each.rounds >= upto for each in alive):
+    def is_over(alive: Sequence[Trial], upto: int) -> bool:
+        if chosen is not None or all(rounds[each] >= upto for each in alive):
             return True
-        own = (each for each in alive if not any(cell.linked for cell in each.cells.values()))
-        return any(each.rounds > upto for each in own)
+        linked = {each for each in alive if any(cell and cell.linked for cell in cells[each])}
+        return any(rounds[each] > upto for each in alive if each not in linked)
 
     at, alive = climbed(
-        request, trials, lambda each, upto: None if each.lost(upto) else each.score(upto) or 0.0, is_over
+        request, trials, lambda each, upto: None if lost(each, upto) else score(each, upto) or 0.0, is_over
     )
     rungs, rows = request.rungs(len(trials)), []
     for each in trials:
         rung, upto = at[each.number] + 1, rungs[at[each.number]][1]
-        cells = tuple(each.cells.get(seed) for seed in request.tuning_seeds)
-        score = each.score(reached) if (reached := min(each.rounds, upto)) else None
-        row = TrialRow(each.method, each.number, dict(each.values), cells, rung, upto, score)
-        rows.append(replace(row, out=each not in alive, lost=each.lost(upto)))
+        reached = min(rounds[each], upto)
+        row = TrialRow(method, each.number, dict(each.values), tuple(cells[each]), rung, upto, None)
+        found = score(each, reached) if reached else None
+        rows.append(replace(row, score=found, out=each not in alive, lost=lost(each, upto)))
     if chosen is not None:
         best = next((each for each in rows if each.values == chosen), None)
     else:
@@ -335,7 +324,7 @@ class _Group:
 
 
 class BoardReader:
-    """Reads the board of one study again and again. Only rows whose sessions have changed are computed again."""
+    """Reads the board of one study again and again. What settings alone decide is found once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -354,7 +343,7 @@ class BoardReader:
             cells = _placed(self.folder, seen)
             if is_tuning := (self.folder / checkpoints.TUNING).exists():
                 self._request = self._request or read_request(self.folder)
-            trials = _trials(self._request, cells) if self._request else None
+            trials = _trials(self.folder, self._request, cells) if self._request else None
         except (SessionUnreadable, DiskError, OSError) as error:
             return Board(self.folder, error=checkpoints.shown(str(error)))
         final = [each for each in cells if each[0].is_final] if is_tuning else cells
@@ -396,41 +385,34 @@ class BoardReader:
         with_joules: bool,
         upto: int | None,
     ) -> BoardRow:
-        """A row, the same one if nothing in it or in its baseline has changed."""
-        read = [[*each.known(None).values()] for each in (group, baseline) if each]
-        if upto is not None and all(one.rounds <= upto for each in read for one in each):
+        read = [one for each in (group, baseline) if each for one in each.known(None).values()]
+        if upto is not None and all(one.rounds <= upto for one in read):
             upto = None
+        own, other = group.known(upto), baseline.known(upto) if baseline else {}
+        cells = {cell.seeds: cell for _, cell, _ in group.points}
+        whole = [cell.accuracy for cell in cells.values()]
+        values = whole if upto is None else [last_of(each["accuracy"]) for each in own.values()]
+        failed = any(cell.untrained for cell in cells.values())
+        accuracy = None if failed else MeanStd.of(values)
+        took = [spent(one) for one in own.values() if last_of(one["accuracy"]) is not None]
+        # no joules where rows count them by different rules
+        shown = [cost for cost in (took[0] if took else ()) if with_joules or cost != "joules"]
+        costs = {cost: float(np.mean([one[cost] for one in took])) for cost in shown if cost != "rounds"}
         configs = group.configs
-        paper = self._unless_known(
-            ("paper", group.key),
-            configs,
-            lambda: printed([SessionData(self.folder, config=each) for each in configs]),
+        return BoardRow(
+            group.label,
+            group.method,
+            tuple(cells.get(each) for each in seeds),
+            accuracy,
+            accuracy.interval if accuracy else None,
+            difference_so_far(own, other),
+            self._unless_known(
+                group.key,
+                configs,
+                lambda: printed([SessionData(self.folder, config=each) for each in configs]),
+            ),
+            {cost: each for cost, each in costs.items() if np.isfinite(each)},
         )
-
-        def made() -> BoardRow:
-            own, other = group.known(upto), baseline.known(upto) if baseline else {}
-            cells = {cell.seeds: cell for _, cell, _ in group.points}
-            whole = [cell.accuracy for cell in cells.values()]
-            values = whole if upto is None else [last_of(each["accuracy"]) for each in own.values()]
-            failed = any(cell.untrained for cell in cells.values())
-            accuracy = None if failed else MeanStd.of(values)
-            took = [spent(one) for one in own.values() if last_of(one["accuracy"]) is not None]
-            # no joules where rows count them by different rules
-            names = (cost for cost in (took[0] if took else ()) if cost != "rounds")
-            shown = [cost for cost in names if with_joules or cost != "joules"]
-            return BoardRow(
-                group.label,
-                group.method,
-                tuple(cells.get(each) for each in seeds),
-                accuracy,
-                accuracy.interval if accuracy else None,
-                difference_so_far(own, other),
-                paper,
-                {cost: float(np.mean([one[cost] for one in took])) for cost in shown},
-            )
-
-        about = (tuple(cell for _, cell, _ in group.points), read, seeds, with_joules, upto, paper)
-        return self._unless_known(("row", group.key), about, made)
 
 
 def difference_so_far(totals: Mapping[Seeds, Totals], baseline: Mapping[Seeds, Totals]) -> Difference | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -165,9 +165,6 @@ class Trial:
         return f"{self.method}-t{self.number:02d}-s{seed}"
 
 
-T = TypeVar("T", bound=Trial)
-
-
 def proposed(request: Request, method: str, scores: Sequence[float], own: Raw | None = None) -> list[Trial]:
     """A method's trials: all, or TPE's so far and a batch, by `scores` and the first's settings. Raises ConfigError."""
     space = request.space(method)
@@ -306,18 +303,18 @@ def values_of(point: Point) -> Raw:
     return {key: each for key, each in point.axes.items() if key not in ("method", "trial", "stage", "seed")}
 
 
-Score = Callable[[T, int], float | None]
+Score = Callable[[Trial, int], float | None]
 """The score of a trial after a round; None if it loses."""
 
 
-def _best(trials: Iterable[T], score: Score[T], upto: int) -> list[T]:
+def _best(trials: Iterable[Trial], score: Score, upto: int) -> list[Trial]:
     known = [(found, each) for each in trials if (found := score(each, upto)) is not None]
     return [each for _, each in sorted(known, key=lambda pair: (-pair[0], pair[1].number))]
 
 
 def climbed(
-    request: Request, trials: Sequence[T], score: Score[T], is_over: Callable[[Sequence[T], int], bool]
-) -> tuple[dict[int, int], list[T]]:
+    request: Request, trials: Sequence[Trial], score: Score, is_over: Callable[[Sequence[Trial], int], bool]
+) -> tuple[dict[int, int], list[Trial]]:
     """Each trial's rung by number, and the trials at the highest. is_over: whether all have reached a rung's round."""
     rungs, alive = request.rungs(len(trials)), list(trials)
     at = dict.fromkeys((each.number for each in alive), 0)
@@ -329,11 +326,25 @@ def climbed(
     return at, alive
 
 
-class Trials:
-    """What a study lists now, and what the files of its sessions say."""
+def totals_on_eval(session: Path) -> Totals:
+    """Of the rounds of a trial's session. Raises ConfigError if it was not evaluated on eval."""
+    totals = read_overview(session).totals
+    measured = np.isfinite(totals["eval_accuracy"]).any()
+    if totals.rounds and not measured and not np.isnan(totals["accuracy"]).all():
+        raise ConfigError(
+            f"{session.name} has no eval accuracy, and tuning must not look at test data. Begin another study, whose "
+            "split has an eval part: `data.split=8:1:1`."
+        )
+    return totals
 
-    def __init__(self, folder: Path, request: Request) -> None:
-        self._folder, self._request = folder, request
+
+class Trials:
+    """What a study lists now, and what the ledgers of its sessions say, which `read` reads."""
+
+    def __init__(
+        self, folder: Path, request: Request, read: Callable[[Path], Totals] = totals_on_eval
+    ) -> None:
+        self._folder, self.request, self._read = folder, request, read
         listed = read_points(folder) if checkpoints.is_group(folder) else ()
         self.points = {point.name: point for point in listed}
 
@@ -359,37 +370,37 @@ class Trials:
 
     def sessions(self, trial: Trial) -> list[Path]:
         """One for each tuning seed."""
-        return [self.session(trial.name(seed)) for seed in self._request.tuning_seeds]
+        return [self.session(trial.name(seed)) for seed in self.request.tuning_seeds]
+
+    def totals(self, trial: Trial) -> list[Totals]:
+        """One for each tuning seed. Raises ConfigError without eval."""
+        return list(map(self._read, self.sessions(trial)))
 
     def score(self, trial: Trial, upto: int) -> float | None:
         """Mean eval accuracy of the last rounds, over seeds; None if it loses. Raises ConfigError without eval."""
-        return score_of(self._request, list(map(_totals, self.sessions(trial))), upto)
+        return score_of(self.request, self.totals(trial), upto)
 
     def choice(self, trials: Sequence[Trial]) -> Trial | None:
         """The best trial of the highest rung with one that has not lost since; None if all have lost."""
         lost = self.lost(trials)
-        for _, upto in reversed(self._request.rungs(len(trials))):
+        for _, upto in reversed(self.request.rungs(len(trials))):
             for best in _best(self.survivors(trials, upto), self.score, upto):
                 if best not in lost:
                     return best
         return None
 
     def lost(self, trials: Sequence[Trial]) -> list[Trial]:
-        reached, request = self.reached(trials), self._request
-        return [
-            each
-            for each in trials
-            if has_lost(request, list(map(_totals, self.sessions(each))), reached[each.number])
-        ]
+        reached = self.reached(trials)
+        return [each for each in trials if has_lost(self.request, self.totals(each), reached[each.number])]
 
     def survivors(self, trials: Sequence[Trial], upto: int) -> list[Trial]:
         """The trials that run to the rung at a round, by number. All trials before it must be at their rungs."""
-        return climbed(self._request, trials, self.score, lambda _, at: at < upto)[1]
+        return climbed(self.request, trials, self.score, lambda _, at: at < upto)[1]
 
     def reached(self, trials: Sequence[Trial]) -> dict[int, int]:
         """The round of the highest rung of each trial, by number. All of them are over."""
-        rungs = self._request.rungs(len(trials))
-        places, _ = climbed(self._request, trials, self.score, lambda *_: True)
+        rungs = self.request.rungs(len(trials))
+        places, _ = climbed(self.request, trials, self.score, lambda *_: True)
         return {number: rungs[place][1] for number, place in places.items()}
 
     def spent(self, trials: Sequence[Trial]) -> tuple[int, float]:
@@ -434,17 +445,3 @@ def score_of(request: Request, sessions: Sequence[Totals], upto: int) -> float |
 
 def has_lost(request: Request, sessions: Sequence[Totals], upto: int) -> bool:
     return request.diverged == "loses" and any(Divergence.of(each, upto) for each in sessions)
-
-
-def _totals(session: Path) -> Totals:
-    totals = read_overview(session).totals
-    if (
-        not np.isfinite(totals["eval_accuracy"]).any()
-        and totals.rounds
-        and not np.isnan(totals["accuracy"]).all()
-    ):
-        raise ConfigError(
-            f"{session.name} has no eval accuracy, and tuning must not look at test data. Begin another study, whose "
-            "split has an eval part: `data.split=8:1:1`."
-        )
-    return totals

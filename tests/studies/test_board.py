@@ -222,10 +222,8 @@ def test_costs_are_means_over_the_seeds_and_simulated_time_is_missing_without_a_
         seen(tmp_path, "fedgh-s0", 0.1, 0.2, 0.3, clock=True), seen(tmp_path, "fedgh-s1", 0.2, clock=True),
         seen(tmp_path, "fd-s0", 0.2),
     )  # fmt: skip
-    costs = dict(row_of(board, "fedgh").costs)
-    del costs["joules"]
-    assert costs == {"bytes": 200, "FLOPs": 20, "seconds": 4, "simulated seconds": 10}
-    assert np.isnan(row_of(board, "fd").costs["simulated seconds"])
+    assert row_of(board, "fedgh").costs == {"bytes": 200, "FLOPs": 20, "seconds": 4, "simulated seconds": 10}
+    assert "simulated seconds" not in row_of(board, "fd").costs
 
 
 def test_crossed_seeds_are_columns_of_their_own(tmp_path: Path) -> None:
@@ -255,28 +253,13 @@ def test_a_linked_point_has_the_numbers_and_name_of_its_run(
     assert (row.points[0].linked, row.points[0].folder, row.points[0].accuracy) == ("base", other, 0.6)
 
 
-def test_only_the_row_of_a_point_that_changed_is_made_again(tmp_path: Path) -> None:
-    methods = ("standalone", *(f"m{number}" for number in range(49)))
-    points = study(tmp_path, methods, tuple(range(10)))
-    known = {path: one for point in points for path, one in seen(tmp_path, point.name, 0.1, 0.5).items()}
-    reader = BoardReader(tmp_path / "t")
-    before = reader.read(known)
-    assert len(before.rows) == 50
-    known |= seen(tmp_path, "m7-s3", 0.1, 0.5, 0.9, state="running")
-    after = reader.read(known)
-    changed = [row.label for row, old in zip(after.rows, before.rows, strict=True) if row is not old]
-    assert changed == ["m7"]
-    assert reader.read(known) == after
-
-
-def test_a_row_changes_with_its_baseline(tmp_path: Path) -> None:
+def test_a_board_that_is_read_again_has_what_has_changed(tmp_path: Path) -> None:
     study(tmp_path, ("standalone", "fedgh"), (0,))
     known = seen(tmp_path, "standalone-s0", 0.5) | seen(tmp_path, "fedgh-s0", 0.6)
     reader = BoardReader(tmp_path / "t")
-    for changed, difference in (({}, 0.1), (seen(tmp_path, "standalone-s0", 0.55), 0.05), (known, 0.1),
-                                (seen(tmp_path, "fedgh-s0", 0.55), 0.05)):  # fmt: skip
-        found = row_of(reader.read(known | changed), "fedgh").difference
-        assert found is not None and found.mean == approx(difference)
+    assert reader.read(known) == reader.read(known)
+    changed = reader.read(known | seen(tmp_path, "standalone-s0", 0.55))
+    assert row_of(changed, "fedgh").difference.mean == approx(0.05)  # type: ignore[union-attr]
 
 
 # The trials of a tuning study: rungs, scores on eval, the best so far, and its boundaries.

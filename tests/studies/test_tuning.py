@@ -629,28 +629,27 @@ def rounds(on_eval: list[float], diverged: list[tuple[int, ...]] | None = None) 
     return sessions.totals(accuracy=each, eval_accuracy=each, participants=2.0, diverged=lost)
 
 
-def tried(monkeypatch: Patch, asked: Request, totals: list[Totals]) -> tuple[search.Trials, list[Trial]]:
+def tried(asked: Request, totals: list[Totals]) -> tuple[search.Trials, list[Trial]]:
     """The trials of a method, whose sessions have these rounds."""
-    monkeypatch.setattr(search, "_totals", lambda session: totals[int(session.name.split("-t")[1][:2])])
-    return search.Trials(Path("none"), asked), [Trial("fedproto", n, {}) for n in range(len(totals))]
+    trials = [Trial("fedproto", n, {}) for n in range(len(totals))]
+    read = {Path("none", trial.name(100)): each for trial, each in zip(trials, totals, strict=True)}
+    return search.Trials(Path("none"), asked, read.__getitem__), trials
 
 
-def test_a_trial_in_which_a_client_diverged_loses_against_any_other(monkeypatch: Patch) -> None:
+def test_a_trial_in_which_a_client_diverged_loses_against_any_other() -> None:
     """Trial 1 keeps its first models, whose 0.421 beats the 0.317 of trial 0."""
     rows = [rounds([0.317]), rounds([0.421], [(0, 1)])]
     asked = replace(SMALL, halving=None, rounds=1)
-    listed, (first, second) = tried(monkeypatch, asked, rows)
+    listed, (first, second) = tried(asked, rows)
     assert listed.choice([first, second]) == first and listed.score(second, 1) is None
-    listed, trials = tried(monkeypatch, replace(asked, diverged="counts"), rows)
+    listed, trials = tried(replace(asked, diverged="counts"), rows)
     assert listed.choice(trials) == second
 
 
-def test_a_trial_that_diverges_after_its_rung_is_compared_there_as_it_was(monkeypatch: Patch) -> None:
+def test_a_trial_that_diverges_after_its_rung_is_compared_there_as_it_was() -> None:
     """By two to 4 rounds: trial 0 wins at round 1, and diverges in round 3. So trial 1, the next at round 2, wins."""
     late = rounds([0.9, 0.9, 0.9, 0.9], [(), (), (1,), ()])
-    listed, trials = tried(
-        monkeypatch, SMALL, [late, rounds([0.8, 0.8]), rounds([0.95], [(0,)]), rounds([0.1])]
-    )
+    listed, trials = tried(SMALL, [late, rounds([0.8, 0.8]), rounds([0.95], [(0,)]), rounds([0.1])])
     assert listed.survivors(trials, 2) == trials[:2] and listed.survivors(trials, 4) == trials[:1]
     assert listed.choice(trials) == trials[1]
     assert listed.lost(trials) == [trials[0], trials[2]]
