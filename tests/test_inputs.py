@@ -32,54 +32,8 @@ from tests.federations import committed
 from tests.own import written
 
 LENGTH, VOCABULARY, CLASSES = 10, 29, 4
-MODELS = '''
-import torch
+MODELS = """
 from torch import nn
-from simulator.models import Network
-
-class Bag(Network):
-    """Mean of the words' embeddings, then two layers: statistics and draws, too."""
-
-    layers = ("mean", "fc1", "fc2")
-    rate = 1.0
-
-    def __init__(self, vocabulary, padding, num_classes):
-        super().__init__()
-        width = int(8 * self.rate)
-        self.padding = padding
-        self.embedding = nn.Embedding(vocabulary, width, padding_idx=padding)
-        self.fc1, self.norm, self.dropout = nn.Linear(width, width), nn.BatchNorm1d(width), nn.Dropout(0.1)
-        self.fc2 = nn.Linear(width, width)
-        self.head = nn.Linear(width, num_classes)
-
-    def represent(self, x):
-        words = (x != self.padding).unsqueeze(2)
-        mean = (self.embedding(x) * words).sum(1) / words.sum(1).clamp(min=1)
-        fc1 = self.dropout(self.norm(self.fc1(mean)).relu())
-        return {"mean": mean, "fc1": fc1, "fc2": self.fc2(fc1).relu()}
-
-    def flattened(self):
-        return {}
-
-class HalfBag(Bag):
-    rate = 0.5
-
-class Windows(Network):
-    """A convolution over three words, and its maximum."""
-
-    layers = ("words", "fc1", "fc2")
-
-    def __init__(self, vocabulary, length, num_classes):
-        super().__init__()
-        self.embedding = nn.Embedding(vocabulary, 6)
-        self.convolution = nn.Conv1d(6, 8, 3)
-        self.fc2 = nn.Linear(8, 8)
-        self.head = nn.Linear(8, num_classes)
-
-    def represent(self, x):
-        words = self.embedding(x)
-        fc1 = self.convolution(words.transpose(1, 2)).amax(2).relu()
-        return {"words": words, "fc1": fc1, "fc2": self.fc2(fc1).relu()}
 
 class Mean(nn.Module):
     def __init__(self, vocabulary, padding, num_classes):
@@ -98,22 +52,12 @@ class Rows(nn.Module):
         super().__init__()
         self.features = nn.Sequential(nn.Linear(in_features, 8), nn.ReLU())
         self.head = nn.Linear(8, num_classes)
-'''
-GROUPS = (("Bag", "Windows"), ("Bag",), ("Bag", "HalfBag"))
-"""Two architectures with features of one width; one for everybody; one cut out of another."""
+"""
 
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """160 texts of 5 to 10 words. Three in four words are of the seven that only the text's class has."""
-    draw = rng.numpy_stream(0, "tests/texts")
-    labels = np.arange(160) % CLASSES
-    own = 1 + 7 * labels[:, None] + draw.integers(0, 7, (160, LENGTH))
-    tokens = np.where(draw.random((160, LENGTH)) < 0.75, own, draw.integers(1, VOCABULARY, (160, LENGTH)))
-    tokens[np.arange(LENGTH) >= draw.integers(5, LENGTH + 1, 160)[:, None]] = 0
-    file = tmp_path_factory.mktemp("data") / "texts.npz"
-    np.savez(file, tokens=tokens, labels=labels, vocabulary=VOCABULARY, padding=0)
-    return file
+    return Path(federations.saved("tokens", tmp_path_factory.mktemp("data")))
 
 
 @pytest.fixture(autouse=True)
@@ -125,34 +69,13 @@ def _models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def config(
-    texts: Path, method: str = "standalone", group: tuple[str, ...] = GROUPS[0], **more: Any
-) -> Config:
-    base = {
-        "seed": 7,
-        "rounds": 3,
-        "method": {"name": method, **more.pop("settings", {})},
-        "data": {"dataset": str(texts)},
-        "federation": {"clients": 4, "participation": 0.75, "group": [f"textnets:{name}" for name in group]},
-        "training": {"batch_size": 16, "lr": 0.1},
-        "runtime": {"workers": 1, "device": "cpu"},
-        "cka": {"every": 1},
-    }
-    return Config.read(merged(base, more))
-
-
-def fitting(texts: Path, method: str) -> Config:
-    """The method with the first group that meets its needs."""
-    refusals = []
-    for group in GROUPS:
-        chosen = config(texts, method, group, data=federations.data_for(method))
-        try:
-            build(chosen, Path()).engine.close()
-        except ConfigError as refused:
-            refusals.append(str(refused))
-        else:
-            return chosen
-    raise AssertionError(refusals)
+def config(texts: Path, name: str = "standalone", group: Any = "tiny_text", /, **more: Any) -> Config:
+    return federations.config(
+        name,
+        **merged(
+            {"data": {"dataset": str(texts)}, "federation": {"group": group}, "cka": {"every": 1}}, more
+        ),
+    )
 
 
 def trained(chosen: Config, folder: Path) -> Path:
@@ -161,38 +84,28 @@ def trained(chosen: Config, folder: Path) -> Path:
     return folder
 
 
-NAMES = [name for name in methods.names() if name not in federations.OF_IMAGES]
-
-
-@pytest.mark.parametrize(
-    "names",
-    [["fedproto"], *(pytest.param(NAMES[start::5], marks=pytest.mark.long) for start in range(5))],
-    ids=["one", *map(str, range(5))],
-)
-def test_every_method_trains_on_tokens_and_resumes_to_the_same_bits(
-    names: list[str], texts: Path, tmp_path: Path, subtests: pytest.Subtests
+def test_a_session_of_tokens_resumes_to_the_same_bits_with_records_of_all_measures(
+    texts: Path, tmp_path: Path
 ) -> None:
-    for method in names:
-        with subtests.test(method):
-            chosen, parts = fitting(texts, method), tmp_path / f"{method} in parts"
-            whole = trained(chosen, tmp_path / method)
-            with Session.create(chosen, parts, tmp_path) as begun:
-                begun.run(stop=lambda begun=begun: "enough" if begun.round == 1 else None)
-            with Session.resume(parts, tmp_path) as resumed:
-                assert resumed.round == 1
-                resumed.run()
-            assert committed(whole) == committed(parts)
-            last = CheckedReader(whole).records()[-1]
-            assert last["flops"]["total"] > 0
-            assert (last["bytes"]["up"] > 0) == (method != "standalone")
-            assert "fc1" in last["cka"]["layers"]
-            assert all(0 <= value < 1.0001 for value in last["cka"]["layers"].values() if value is not None)
+    chosen = config(texts, "fedproto")
+    whole = trained(chosen, tmp_path / "whole")
+    with Session.create(chosen, tmp_path / "parts", tmp_path) as begun:
+        begun.run(stop=lambda: "enough" if begun.round == 1 else None)
+    with Session.resume(tmp_path / "parts", tmp_path) as resumed:
+        assert resumed.round == 1
+        resumed.run()
+    assert committed(whole) == committed(tmp_path / "parts")
+    last = CheckedReader(whole).records()[-1]
+    assert last["flops"]["total"] > 0 and last["bytes"]["up"] > 0
+    assert last["cka"]["layers"].keys() == {"mean", "features", "state1", "state2"}
+    assert all(0 <= value < 1.0001 for value in last["cka"]["layers"].values() if value is not None)
 
 
 @pytest.mark.long
 def test_training_on_tokens_learns(texts: Path, tmp_path: Path) -> None:
     """Two classes on each client: a guess is right in half of the cases."""
-    chosen = config(texts, rounds=15, federation={"participation": 1.0}, training={"lr": 0.3})
+    everybody, faster = {"participation": 1.0}, {"lr": 1.0}
+    chosen = config(texts, "standalone", ["tiny_fasttext"], rounds=15, federation=everybody, training=faster)
     accuracy = CheckedReader(trained(chosen, tmp_path / "s")).records()[-1]["accuracy"]["mean"]
     assert accuracy > 0.8
 
@@ -215,7 +128,7 @@ def test_a_session_of_tokens_is_looked_at_and_exported_like_one_of_images(
     tokens, labels = run.data(1)
     assert tokens.dtype == torch.int64 and tokens.shape == (len(labels), LENGTH)
     assert checkpoint.representations(run.path, tmp_path).points.shape[1] == 8
-    assert checkpoint.cka(run.path, tmp_path)["layers"].keys() == {"mean", "words", "fc1", "fc2"}
+    assert checkpoint.cka(run.path, tmp_path)["layers"].keys() == {"mean", "features", "state1", "state2"}
     assert sum(map(sum, partition.of_session(run.path, tmp_path).counts["train"])) > 100
     (exported,) = run.export_weights([1], tmp_path / "models")
     assert exported.program is not None
@@ -241,11 +154,11 @@ WHAT_ONLY_IMAGES_HAVE: list[Any] = [
     ({"training": {"augment": ["flip"]}}, r"training\.augment has 'flip', which changes images, .* tokens"),
     ({"models": {"stem": "cifar"}}, r"models\.stem changes models of images, and the samples are tokens"),
     (
-        {"method": "fedclassavg", "settings": {"contrast": 1.0}},
+        {"method": {"name": "fedclassavg", "contrast": 1.0}},
         r"needs images \(method\.contrast compares two random views of each image; set it to 0\): .* tokens",
     ),
     (
-        {"method": "fml", "settings": {"meme": "cnn5"}},
+        {"method": {"name": "fml", "meme": "cnn5"}},
         "Model 'cnn5' takes images, and the samples are tokens",
     ),
 ]
@@ -256,9 +169,9 @@ def test_what_only_images_have_is_refused_for_tokens(texts: Path) -> None:
         with pytest.raises(ConfigError, match=message):
             build(config(texts, **more), Path())
     with pytest.raises(
-        ConfigError, match=r"'textnets:Bag' takes tokens, and the samples are images \(1×8×8\)"
+        ConfigError, match=r"'textnets:Mean' takes tokens, and the samples are images \(1×8×8\)"
     ):
-        federations.built(federations.config(federation={"group": ["textnets:Bag"]}))
+        federations.built(federations.config(federation={"group": ["textnets:Mean"]}))
 
 
 def test_a_model_without_a_forward_mode_derivative_is_refused_before_round_1(texts: Path) -> None:
@@ -266,7 +179,7 @@ def test_a_model_without_a_forward_mode_derivative_is_refused_before_round_1(tex
     fault = r"forward-mode derivative: client 0 \(.*Mean\) has none \(.*embedding_bag"
     for method in ("fedl2g_l", "fedl2g_f"):
         with pytest.raises(ConfigError, match=fault):
-            build(config(texts, method, ("Mean",)), Path())
+            build(config(texts, method, ["textnets:Mean"]), Path())
 
 
 def test_a_registered_model_of_the_kind_is_named(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,7 +202,7 @@ def test_signals_and_tables_train_and_are_normalized_on_training_samples(
     scale = np.array([100.0, 0.0]).reshape(-1, *[1] * (len(shape) - 2))
     values = 5 + scale * (draw.standard_normal(shape) + labels.reshape(-1, *[1] * (len(shape) - 1)))
     np.savez(tmp_path / "numbers.npz", **{name: values, "labels": labels})
-    chosen = config(tmp_path / "numbers.npz", "fedproto", (net,))
+    chosen = config(tmp_path / "numbers.npz", "fedproto", [f"textnets:{net}"])
     data = build(chosen, Path()).data
     assert data.spec == (SignalSpec(2, 9) if name == "signals" else TableSpec(2))
     x, _ = data.batch(torch.cat([client.train for client in data.clients]))

@@ -20,7 +20,9 @@ import htfl_sim as hs
 from simulator.base.errors import ConfigError, DataError
 from simulator.data import unpickling
 from simulator.data.other_tools import MOST_VALUES, convert
-from tests.cli.conftest import Result, call
+from tests.cli.conftest import Cli, cli, sessions
+
+__all__ = ["cli", "sessions"]
 
 Client = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 """x and y for training, x and y for test."""
@@ -54,10 +56,8 @@ def numbers(*shape: int, seed: int = 0) -> NDArray[np.float32]:
 
 def images(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Images [n, c, h, w] as ToTensor and Normalize(0.5, 0.5) of torchvision make them."""
-    import torch
-
-    tensors = torch.from_numpy(pixels).to(torch.float32).div(255)
-    return tensors.sub_(0.5).div_(0.5).numpy()
+    half = np.float32(0.5)
+    return (pixels / np.float32(255) - half) / half
 
 
 def federation(clients: int = 20, channels: int = 3) -> list[Client]:
@@ -88,9 +88,7 @@ def imported(folder: Path, **options: Any) -> tuple[Any, list[Any], Any]:
 
 
 @pytest.mark.long
-def test_twenty_clients_of_pfllib_run_here_and_go_back_bit_for_bit(
-    tmp_path: Path, cli: Callable[..., Result]
-) -> None:
+def test_twenty_clients_of_pfllib_run_here_and_go_back_bit_for_bit(tmp_path: Path, cli: Cli) -> None:
     clients = federation()
     about = {
         "num_clients": 20, "num_classes": 4, "non_iid": True, "balance": False, "partition": "pat",
@@ -143,7 +141,7 @@ class _Writes:
         return os.system, (f"echo run > {self.file}",)
 
 
-def test_a_pickle_that_writes_a_file_writes_nothing(tmp_path: Path, cli: Callable[..., Result]) -> None:
+def test_a_pickle_that_writes_a_file_writes_nothing(tmp_path: Path, cli: Cli) -> None:
     folder = pfllib(tmp_path / "theirs", small())
     pickled(folder / "train" / "1.npz", {"x": _Writes(tmp_path / "written"), "y": np.array([0])})
     unasked = cli("data", "import", "theirs", "own", "--kind", "features")
@@ -195,7 +193,6 @@ A_PICKLE_OF_ANYTHING: list[Any] = [
 def test_a_pickle_of_anything_else_is_refused_by_name(tmp_path: Path) -> None:
     for case, (stream, why) in enumerate(A_PICKLE_OF_ANYTHING):
         place = tmp_path / str(case)
-        place.mkdir()
         folder = pfllib(place / "theirs", small())
         npz_of(folder / "test" / "0.npz", stream + b".")
         with pytest.raises(DataError, match=why):
@@ -259,7 +256,6 @@ def test_a_list_of_samples_is_an_array_and_channels_of_several_sensors_are_put_i
     pickled(folder / "train" / "0.npz", {"x": [*numbers(4, 3)], "y": [0, 1, 0, 1]})
     arrays, _, _ = imported(folder)
     assert np.array_equal(arrays["features"][:4], numbers(4, 3))
-    (tmp_path / "more").mkdir()
     x = numbers(4, 9, 3, 32)
     arrays, _, _ = imported(pfllib(tmp_path / "more" / "pamap2", small(x)))
     assert np.array_equal(arrays["signals"][:4], x.reshape(4, 27, 32))
@@ -327,7 +323,6 @@ SAMPLES_THAT_UNCLEAR: list[Any] = [
 def test_samples_that_are_unclear_are_refused(tmp_path: Path) -> None:
     for case, (x, y, why) in enumerate(SAMPLES_THAT_UNCLEAR):
         place = tmp_path / str(case)
-        place.mkdir()
         folder = pfllib(place / "theirs", small(x, np.array([0, 1, 0, 1]) if y is None else y))
         with pytest.raises(DataError, match=why):
             hs.catalog.import_federation(folder, place / "own", unpickle=True)
@@ -360,7 +355,6 @@ A_FOLDER_THAT: list[Any] = [
 def test_a_folder_that_is_not_whole_is_refused(tmp_path: Path) -> None:
     for case, (change, why) in enumerate(A_FOLDER_THAT):
         place = tmp_path / str(case)
-        place.mkdir()
         folder = pfllib(place / "theirs", small(), num_clients=2, num_classes=2)
         change(folder)
         with pytest.raises(DataError, match=why):
@@ -433,23 +427,21 @@ def test_femnists_fractions_are_images_of_the_same_bytes(tmp_path: Path) -> None
     )
 
 
-def test_fractions_are_features_if_the_user_says_so(tmp_path: Path) -> None:
-    rows = pixels(2)
-    arrays, _, _ = imported(both(tmp_path / "f", rows, [0, 1]), kind="features")
-    assert np.array_equal(arrays["features"][:2], np.array(rows, dtype=np.float32))
+OF_FEATURES: list[tuple[list[list[float]], str | None]] = [
+    ([[0.5, 1.5]] * 2, None),
+    ([[0.0] * 64, [1.0] * 64], None),
+    ([[0.1] * 64, [0.7] * 64], None),
+    (pixels(2), "features"),
+]
 
 
-OTHER_NUMBERS_FEATURES: list[Any] = [[[0.5, 1.5]] * 2, [[0.0] * 64, [1.0] * 64], [[0.1] * 64, [0.7] * 64]]
-
-
-def test_other_numbers_are_features(tmp_path: Path) -> None:
-    for case, rows in enumerate(OTHER_NUMBERS_FEATURES):
-        (tmp_path / str(case)).mkdir()
-        arrays, _, _ = imported(both(tmp_path / str(case) / "f", rows, [0, 1]))
+def test_other_numbers_are_features_and_fractions_if_the_user_says_so(tmp_path: Path) -> None:
+    for case, (rows, kind) in enumerate(OF_FEATURES):
+        arrays, _, _ = imported(both(tmp_path / str(case) / "f", rows, [0, 1]), kind=kind)
         assert np.array_equal(arrays["features"][:2], np.array(rows, dtype=np.float32))
 
 
-def test_the_command_names_the_line_that_runs_the_files(tmp_path: Path, cli: Callable[..., Result]) -> None:
+def test_the_command_names_the_line_that_runs_the_files(tmp_path: Path, cli: Cli) -> None:
     both(tmp_path / "leaf", [[0.5, 1.5]] * 2, [0, 1])
     result = cli("data", "import", "leaf", "own", "--json")
     files = "--dataset own/samples.npz --partition own/clients.json"
@@ -532,7 +524,6 @@ A_FILE_OF_LEAF: list[Any] = [
 def test_a_file_of_leaf_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     for case, (write, why) in enumerate(A_FILE_OF_LEAF):
         place = tmp_path / str(case)
-        place.mkdir()
         folder = both(place / "f", [[1.5], [2.5]], [0, 1])
         write(folder / "train" / "all_data_0_train_9.json")
         with pytest.raises(DataError, match=why):
@@ -566,24 +557,15 @@ def test_what_pfllib_cannot_hold_is_said(tmp_path: Path) -> None:
         hs.catalog.export_federation(config.with_(data__size=16), tmp_path / "other")
 
 
-@pytest.mark.parametrize(("name", "shape"), [("wine", (13,)), ("basic_motions", (6, 1, 100))])
+@pytest.mark.parametrize(
+    ("name", "shape", "written"), [("features", (13,), (13,)), ("signals", (6, 100), (6, 1, 100))]
+)
 def test_rows_and_signals_are_written_as_32_bit_numbers(
-    tmp_path: Path, name: str, shape: tuple[int, ...]
+    tmp_path: Path, name: str, shape: tuple[int, ...], written: tuple[int, ...]
 ) -> None:
-    if name == "wine":
-        config = hs.preset(dataset="wine", clients=2, data__partition="iid")
-    else:
-        np.savez(tmp_path / "own.npz", signals=numbers(80, 6, 100), labels=np.arange(80) % 4)
-        config = hs.preset(dataset=tmp_path / "own.npz", clients=2, data__partition="iid")
+    np.savez(tmp_path / "own.npz", **{name: numbers(80, *shape), "labels": np.arange(80) % 4})
+    config = hs.preset(dataset=tmp_path / "own.npz", clients=2, data__partition="iid")
     hs.catalog.export_federation(config, tmp_path / "back")
     found = unpickled(tmp_path / "back" / "train" / "1.npz")
-    assert (found["x"].dtype, found["x"].shape[1:]) == (np.float32, shape)
+    assert (found["x"].dtype, found["x"].shape[1:]) == (np.float32, written)
     assert found["y"].dtype == np.int64
-
-
-@pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    monkeypatch.setenv("HTFL_SESSIONS", str(tmp_path / "sessions"))
-    monkeypatch.setenv("HTFL_DATA", str(tmp_path / "data"))
-    monkeypatch.chdir(tmp_path)
-    return call

@@ -152,7 +152,6 @@ def test_images_of_parquet_are_read(tmp_path: Path) -> None:
 LONG = "z" * 1001
 REVIEWS = "review,stars,y,who\nGood film,5,good,b\nBad bad film,1,bad,a\n"
 REFUSED: list[tuple[type[Exception], str | bytes, tuple[str, ...], str]] = [
-    (DataError, 'x,y\n"1,5",a\n"0,5",b\n', (), "'1,5' in row 1, which may be a number. Correct it, or use `data.dec"),
     (DataError, "x,y\n30,a\nold,b\n", ("numbers=[x]",), "'old' in row 2, which is no number. .* or use `data.missing"),
     (DataError, 'x,y\n"1,1,1",a\n7,b\n', ("thousands=,",), "column 'x' has '1,1,1' in row 1"),
     (DataError, "x;y\n1.5;a\n7;b\n", ("decimal=,",), "column 'x' has '1.5' in row 1"),
@@ -161,7 +160,6 @@ REFUSED: list[tuple[type[Exception], str | bytes, tuple[str, ...], str]] = [
     (DataError, "x,u,y\n1,p,a\n2,,b\n", ("client=u", "fill=mean"), "column 'u' has no value in row 2"),
     (DataError, "x,y\n1,a\n1e300,b\n", (), r"column 'x' has 1e\+300 in row 2, which is not finite"),
     (DataError, ",x,z,y\n9,5,1,a\n4,7,1,b\n", ("ignore=[z]",), r'`data\.ignore=\["z", "Unnamed: 0"\]`'),
-    (DataError, f"x,y\n1,{LONG}\n2,b\n", (), "column 'y' has a cell with 1,001 characters in row 1"),
     (DataError, f"{LONG},y\n1,a\n2,b\n", (), r"t\.csv has a column name with 1,001 characters"),
     (DataError, "a," * 1_000_000 + "y\n", (), r"t\.csv has more than 10,000 columns"),
     (DataError, b"PAR1\x00\x00,\x00y\n1,2\n", (), r"t\.csv is no text table: its first line has zero bytes"),
@@ -169,7 +167,6 @@ REFUSED: list[tuple[type[Exception], str | bytes, tuple[str, ...], str]] = [
     (ConfigError, "x,y\n1,a\n2,b\n", ("numbers=[y]",), "data.numbers names 'y', which is no column of features"),
     (ValueError, "x,y\n1,a\n2,b\n", ("decimal=,", "thousands=,"), "decimal and thousands are both ','"),
     (ConfigError, REVIEWS, ("target=null",), "which column holds the classes. Set data.target to one of review, stars"),
-    (ConfigError, REVIEWS, ("target=star",), "data.target is 'star', and .* no such column. Did you mean 'stars'"),
     (ConfigError, REVIEWS, ("client=whom",), "data.client is 'whom'"),
     (ConfigError, REVIEWS, ("ignore=[none]",), "data.ignore is 'none'"),
     (ConfigError, REVIEWS, ("client=y",), "data.client and data.target are both 'y'"),
