@@ -5,12 +5,14 @@ So a new method needs only a new file, and listings need no torch.
 
 from typing import TYPE_CHECKING, Any
 
+from simulator.methods.declarations import BY_ITS_STEPS, COUNTS_FULLY, MOVES_LESS, Card
 from simulator.methods.registry import declared, get, names, register
 
 if TYPE_CHECKING:
-    from simulator.methods.base import Aggregated, Card, Method, Uplink
+    from simulator.methods.base import Aggregated, Method, Uplink
 
 __all__ = ["Aggregated", "Card", "Method", "Uplink", "declared", "get", "names", "register"]
+__all__ += ["BY_ITS_STEPS", "COUNTS_FULLY", "MOVES_LESS"]
 
 
 def __getattr__(name: str) -> Any:

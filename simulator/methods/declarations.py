@@ -140,7 +140,8 @@ class _Module:
             exec(compile(ast.Module([statement], []), str(self._names["__name__"]), "exec"), self._names)
             return
         [original] = [each.name for each in statement.names if name == (each.asname or each.name)]
-        package, _, other = statement.module.rpartition(".")
+        module = statement.module if statement.module != PACKAGE else f"{PACKAGE}.base"
+        package, _, other = module.rpartition(".")
         read = package == PACKAGE and statement.module != __name__
         self._names[name] = (
             _Module(other).evaluated(ast.Name(original, ast.Load(), lineno=1, col_offset=0))

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
+from simulator.methods import register
 from simulator.methods.base import cross_entropy
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.fedprox import squared_distance
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy

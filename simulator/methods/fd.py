@@ -22,9 +22,8 @@ from torch.nn import functional as F
 
 from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods import COUNTS_FULLY, Aggregated, Card, Method, Uplink, register
 from simulator.methods.means import by_class, collected_means, sums_by_class
-from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient

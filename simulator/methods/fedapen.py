@@ -17,10 +17,9 @@ from torch.nn import functional as F
 
 from simulator.base.sections import Choice, Linear, Log, MethodConfig
 from simulator.base.tensors import Tensors, floating
-from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card, own_cross_entropy
+from simulator.methods import COUNTS_FULLY, MOVES_LESS, Card, needs, register
+from simulator.methods.base import own_cross_entropy
 from simulator.methods.means import divergence
-from simulator.methods.registry import register
 from simulator.methods.small_model import SmallModel
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient

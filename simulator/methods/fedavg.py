@@ -11,9 +11,8 @@ from typing import NamedTuple
 from torch import Tensor
 
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Aggregated, Card, Method, Uplink
+from simulator.methods import COUNTS_FULLY, MOVES_LESS, Aggregated, Card, Method, Uplink, register
 from simulator.methods.means import sample_shares, toward, weighted_sum
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 

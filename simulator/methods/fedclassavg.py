@@ -15,9 +15,8 @@ from torch.nn import functional as F
 
 from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import of_module
-from simulator.methods import needs
+from simulator.methods import needs, register
 from simulator.methods.lg_fedavg import LGFedAvg
-from simulator.methods.registry import register
 from simulator.training.augmentation import RandomView
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy

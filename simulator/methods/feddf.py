@@ -17,11 +17,9 @@ from torch import Tensor, nn
 
 from simulator.base.sections import Choice, Log, MethodConfig
 from simulator.base.tensors import part
-from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Card, Uplink
+from simulator.methods import COUNTS_FULLY, Card, Uplink, needs, register
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.means import divergence
-from simulator.methods.registry import register
 from simulator.training import public
 from simulator.training.client import REPRESENTATION_BATCH
 from simulator.training.phase import Batch, Draws, Nets, Phase

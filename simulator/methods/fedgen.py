@@ -18,10 +18,8 @@ from torch.nn import functional as F
 
 from simulator.base.sections import Choice, Log, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods import COUNTS_FULLY, Aggregated, Card, Method, Uplink, needs, register
 from simulator.methods.means import divergence, sample_shares, weighted_sum
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training import optimizer
 from simulator.training.client import LocalClient

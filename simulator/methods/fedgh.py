@@ -12,10 +12,8 @@ from torch import Tensor, nn
 
 from simulator.base.sections import Choice, Log, MethodConfig
 from simulator.base.tensors import Tensors, named, of_module, part
-from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Card, Method, Uplink
+from simulator.methods import COUNTS_FULLY, Card, Method, Uplink, needs, register
 from simulator.methods.means import mean_cross_entropy, row_weights, rows_of, rows_sent, shuffled
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase

@@ -20,9 +20,9 @@ from torch.nn import functional as F
 from simulator.base.rng import drawing_from
 from simulator.base.sections import Linear, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Aggregated, Card, Uplink, moved
+from simulator.methods import COUNTS_FULLY, MOVES_LESS, Aggregated, Card, Uplink, register
+from simulator.methods.base import moved
 from simulator.methods.means import divergence, toward, weighted_mean
-from simulator.methods.registry import register
 from simulator.methods.small_model import SmallModel
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient

@@ -23,10 +23,9 @@ from simulator.base.rng import drawing_from
 from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, named, of_module
 from simulator.data.specs import ImageSpec
-from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink, own_cross_entropy
+from simulator.methods import COUNTS_FULLY, Aggregated, Card, Method, Uplink, needs, register
+from simulator.methods.base import own_cross_entropy
 from simulator.methods.means import rows_sent, shuffled
-from simulator.methods.registry import register
 from simulator.models import Network, generators
 from simulator.models.federation import ClientInfo
 from simulator.models.generators import Design, Generator

@@ -22,10 +22,9 @@ from torch.nn import functional as F
 from simulator.base.sections import Choice, Linear, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.data.specs import ImageSpec
-from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink, own_cross_entropy
+from simulator.methods import Aggregated, Card, Method, Uplink, needs, register
+from simulator.methods.base import own_cross_entropy
 from simulator.methods.means import by_class, class_averages, collected_means, sums_by_class
-from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import REPRESENTATION_BATCH, LocalClient

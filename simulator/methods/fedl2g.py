@@ -17,9 +17,8 @@ from torch.nn import functional as F
 from simulator.base.rng import drawing_from
 from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, nonzero_rows
-from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink, own_cross_entropy
-from simulator.methods.registry import register
+from simulator.methods import Aggregated, Card, Method, Uplink, needs, register
+from simulator.methods.base import own_cross_entropy
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient

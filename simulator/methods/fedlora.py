@@ -13,9 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.base.sections import Choice, Linear, MethodConfig
-from simulator.methods import needs
-from simulator.methods.base import MOVES_LESS, Card
-from simulator.methods.registry import register
+from simulator.methods import MOVES_LESS, Card, needs, register
 from simulator.methods.small_model import SharedNetwork
 from simulator.models import Network
 from simulator.training.client import LocalClient

@@ -18,10 +18,9 @@ from torch.nn import functional as F
 
 from simulator.base.sections import Choice, MethodConfig
 from simulator.base.tensors import Tensors
-from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink, cross_entropy
+from simulator.methods import Aggregated, Card, Method, Uplink, needs, register
+from simulator.methods.base import cross_entropy
 from simulator.methods.means import weighted_sum
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training import public
 from simulator.training.client import REPRESENTATION_BATCH, LocalClient

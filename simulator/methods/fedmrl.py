@@ -14,8 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from simulator.base.sections import Log
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
-from simulator.methods.registry import register
+from simulator.methods import COUNTS_FULLY, MOVES_LESS, Card, register
 from simulator.methods.small_model import PrivateModule, PrivateModuleConfig
 from simulator.models import Network
 from simulator.models.federation import ClientInfo

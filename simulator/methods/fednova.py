@@ -13,9 +13,8 @@ from torch import Tensor
 
 from simulator.base.sections import MethodConfig
 from simulator.base.tensors import Tensors, floating, of_module
-from simulator.methods.base import BY_ITS_STEPS, Aggregated, Card, Uplink
+from simulator.methods import BY_ITS_STEPS, Aggregated, Card, Uplink, register
 from simulator.methods.fedavg import FedAvg
-from simulator.methods.registry import register
 from simulator.training.client import LocalClient
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from torch import Tensor
 
 from simulator.base.tensors import Tensors, floating, named, of_module, part
+from simulator.methods import register
 from simulator.methods.fedavg import FedAvg
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 

@@ -16,10 +16,8 @@ from torch import Tensor
 
 from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors
-from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods import COUNTS_FULLY, Aggregated, Card, Method, Uplink, needs, register
 from simulator.methods.means import by_class, class_averages, collected_means, sums_by_class
-from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient

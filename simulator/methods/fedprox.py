@@ -12,9 +12,9 @@ from torch.nn import functional as F
 
 from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import named, part
+from simulator.methods import register
 from simulator.methods.base import cross_entropy
 from simulator.methods.fedavg import FedAvg
-from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase

@@ -13,10 +13,9 @@ from torch.nn import functional as F
 
 from simulator.base.sections import Choice, Log, MethodConfig
 from simulator.base.tensors import Tensors
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Uplink
+from simulator.methods import COUNTS_FULLY, Aggregated, Card, Uplink, register
 from simulator.methods.lg_fedavg import LGFedAvg
 from simulator.methods.means import rows_of, shuffled
-from simulator.methods.registry import register
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, WeightedBatch
 from simulator.training.trainer import CentralServer

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.func import functional_call
 
 from simulator.base.sections import Choice, MethodConfig
+from simulator.methods import register
 from simulator.methods.fedper import FedPer
-from simulator.methods.registry import register
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy
 

@@ -8,8 +8,8 @@ payloads are HeteroFL's.
 
 from dataclasses import replace
 
+from simulator.methods import register
 from simulator.methods.heterofl import HeteroFL
-from simulator.methods.registry import register
 
 
 @register("fedrolex")

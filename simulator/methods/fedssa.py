@@ -17,9 +17,8 @@ from torch import Tensor
 
 from simulator.base.sections import Choice, Linear, MethodConfig
 from simulator.base.tensors import Tensors, named, of_module, part
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Uplink
+from simulator.methods import COUNTS_FULLY, Aggregated, Card, Uplink, register
 from simulator.methods.lg_fedavg import LGFedAvg
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 

@@ -17,11 +17,9 @@ from torch.nn import functional as F
 
 from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, part
-from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods import COUNTS_FULLY, Aggregated, Card, Method, Uplink, needs, register
 from simulator.methods.fedproto import by_prototypes
 from simulator.methods.means import mean_cross_entropy, row_weights, rows_of, rows_sent, shuffled
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy

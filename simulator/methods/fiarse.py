@@ -21,9 +21,8 @@ from torch.func import functional_call
 
 from simulator.base.sections import MethodConfig
 from simulator.base.tensors import Tensors, named, packed, part, unpacked
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
+from simulator.methods import COUNTS_FULLY, Aggregated, Card, Method, Uplink, register
 from simulator.methods.heterofl import of_layers, weights
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy

@@ -11,9 +11,8 @@ from pydantic import Field
 from torch import Tensor
 
 from simulator.base.sections import Linear, MethodConfig
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
+from simulator.methods import COUNTS_FULLY, MOVES_LESS, Card, register
 from simulator.methods.means import divergence
-from simulator.methods.registry import register
 from simulator.methods.small_model import SmallModel
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy

@@ -10,10 +10,8 @@ from pydantic import Field
 
 from simulator.base.sections import MethodConfig
 from simulator.base.tensors import Tensors, named
-from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Card, Uplink
+from simulator.methods import COUNTS_FULLY, Card, Uplink, needs, register
 from simulator.methods.fedavg import FedAvg
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 

@@ -18,9 +18,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from simulator.base.sections import MethodConfig
 from simulator.base.tensors import Tensors, named, part
-from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
-from simulator.methods.registry import register
+from simulator.methods import COUNTS_FULLY, Aggregated, Card, Method, Uplink, needs, register
 from simulator.models.federation import ClientInfo
 from simulator.models.network import Place, places
 from simulator.training.client import LocalClient

@@ -13,12 +13,11 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from simulator.methods.base import Aggregated, Card, Uplink
+from simulator.methods import Aggregated, Card, Uplink, register
 from simulator.methods.fednova import FedNova, FedNovaConfig
 from simulator.methods.fedprox import FedProx, FedProxConfig
 from simulator.methods.heteroavg import HeteroAvg, HeteroAvgConfig
 from simulator.methods.moon import MOON, MOONConfig
-from simulator.methods.registry import register
 from simulator.methods.scaffold import Scaffold, ScaffoldConfig
 
 LARGEST_CHANGE = 0.1

@@ -9,10 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from torch import Tensor
 
 from simulator.base.tensors import Tensors, named, of_module, part
-from simulator.methods import needs
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Aggregated, Card, Method, Uplink
+from simulator.methods import COUNTS_FULLY, MOVES_LESS, Aggregated, Card, Method, Uplink, needs, register
 from simulator.methods.means import averaged
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 

@@ -24,9 +24,9 @@ from simulator.base.errors import ConfigError
 from simulator.base.rng import drawing_from
 from simulator.base.sections import Choice, MethodConfig
 from simulator.base.tensors import Tensors, named, of_module, part
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Aggregated, Card, Method, Uplink, moved
+from simulator.methods import COUNTS_FULLY, MOVES_LESS, Aggregated, Card, Method, Uplink, register
+from simulator.methods.base import moved
 from simulator.methods.means import sample_shares, toward, weighted_mean
-from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient

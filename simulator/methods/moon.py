@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, of_module
+from simulator.methods import register
 from simulator.methods.fedavg import FedAvg
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, recorded_cross_entropy

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from simulator.base.sections import Choice
 from simulator.base.tensors import Tensors, named, part
-from simulator.methods.base import MOVES_LESS, Card
-from simulator.methods.registry import register
+from simulator.methods import MOVES_LESS, Card, register
 from simulator.methods.small_model import PrivateModule, PrivateModuleConfig
 from simulator.models.federation import ClientInfo
 from simulator.models.network import to_width

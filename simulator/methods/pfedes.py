@@ -15,9 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.base.sections import Linear, MethodConfig
-from simulator.methods import needs
-from simulator.methods.base import MOVES_LESS, Card
-from simulator.methods.registry import register
+from simulator.methods import MOVES_LESS, Card, needs, register
 from simulator.methods.small_model import SharedNetwork
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase, own_cross_entropy, recorded_cross_entropy

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from simulator.base.sections import Choice
 from simulator.data.specs import InputSpec, TokenSpec
-from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
-from simulator.methods.registry import register
+from simulator.methods import COUNTS_FULLY, MOVES_LESS, Card, register
 from simulator.methods.small_model import PrivateModule, PrivateModuleConfig
 from simulator.models.federation import ClientInfo
 from simulator.models.network import to_width

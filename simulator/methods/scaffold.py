@@ -14,10 +14,10 @@ from torch import Tensor
 
 from simulator.base.sections import Log, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import BY_ITS_STEPS, Aggregated, Card, Uplink, cross_entropy
+from simulator.methods import BY_ITS_STEPS, Aggregated, Card, Uplink, register
+from simulator.methods.base import cross_entropy
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.means import weighted_sum
-from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Phase

@@ -3,8 +3,7 @@
 State: only the model. Traffic: none.
 """
 
-from simulator.methods.base import Card, Method
-from simulator.methods.registry import register
+from simulator.methods import Card, Method, register
 
 
 @register("standalone")

@@ -208,7 +208,7 @@ def test_settings_are_those_that_the_whole_module_makes_when_run(monkeypatch: py
 
         return keep
 
-    monkeypatch.setattr(registry, "register", register)
+    monkeypatch.setattr(methods, "register", register)
     for module in sorted({*declarations.modules().values()}):
         runpy.run_path(f"{Path(registry.__file__).parent}/{module}.py", run_name=f"whole_{module}")
     for name, whole in made.items():
