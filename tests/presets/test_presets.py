@@ -21,7 +21,7 @@ from simulator.base import rng
 from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.data import datasets, inputs
-from simulator.data.samples import ArraySet, Images, ImageSet, Labels, SampleSet, joined
+from simulator.data.samples import ArraySet, Images, Labels, SampleSet, joined
 from simulator.data.specs import ImageSpec, InputSpec, SignalSpec, TokenSpec
 from simulator.engine.builder import build
 from simulator.models import ImageShape
@@ -38,56 +38,50 @@ def named(begin: str, *axes: tuple[str, ...]) -> set[str]:
     return {begin + "".join(parts) for parts in itertools.product(*axes)}
 
 
-CIFAR_METHODS = (
+CIFAR = (
     "fedlora", "fedssa", "fedgh", "standalone", "fedavg", "lg_fedavg", "fedclassavg", "fedproto", "fd", "fml", "fedkd",
 )  # fmt: skip
-HTFE_METHODS = ("fedl2g_l", "fedl2g_f", "fml", "fedkd", "fd", "fedproto")
-SAME_HEAD_METHODS = ("lg_fedavg", "fedgh")
+HTFE = ("fedl2g_l", "fedl2g_f", "fml", "fedkd", "fd", "fedproto")
+FEDL2G_METHODS = (*HTFE, "lg_fedavg", "fedgh")
+KWAZ = ("standalone", "fd", "fedkd", "fedproto", "fml", "fedmrl", "fedtgp", "fedkwaz")
+INCO = ("fedavg", "fedprox", "scaffold", "fednova", "moon", "inco_avg", "inco_prox", "inco_scaffold", "inco_nova",
+        "inco_moon")  # fmt: skip
+NAMES: list[tuple[str, list[tuple[str, ...]], int]] = [
+    ("", [CIFAR, ("_htm5", "_cnn1"), ("", "_cifar100"), ("", "_n50", "_n100")], 11 * 2 * 6),
+    ("fedssa", [("_a", "_b"), ("_htm5",), ("", "_cifar100"), ("", "_n50", "_n100")], 2 * 6),
+    # FedL2G's Tables 1 to 4. LG-FedAvg and FedGH cannot run HtM10.
+    ("", [FEDL2G_METHODS, ("_htfe8",), ("_cifar10", "_cifar100", "_flowers102", "_tiny_imagenet"),
+          ("", "_pathological")], 64),
+    ("", [FEDL2G_METHODS, ("_htfe2", "_htfe3", "_htfe4", "_htfe9"), ("_cifar100",)], 32),
+    ("", [HTFE, ("_htm10_cifar100",)], 6),
+    ("", [FEDL2G_METHODS, ("_htfe8_cifar100",), ("_n50", "_n100", "_e5", "_e10", "_e20")], 16 + 24),
+    ("fedl2g_l_htfe8_cifar100", [("_eta001", "_eta005", "_eta05", "_eta1")], 4),
+    ("fedl2g_f_htfe8_cifar100", [("_eta1", "_eta10", "_eta50", "_eta500")], 4),
+    # FedKWAZ's. LG-FedAvg, FedGen, and FedGH cannot run two of the groups. Skin-Lesions-14 is no data set here.
+    ("kwaz_", [(*KWAZ, "lg_fedavg", "fedgen", "fedgh"),
+               ("_htfe1", "_htfe2", "_htfe4", "_htfe9", "_n50", "_n100", "_n200")], 11 * 7),
+    ("kwaz_", [KWAZ, ("_htm10", "_htfe8_htc4")], 8 * 2),
+    ("kwaz_", [("lml", "p2p_l", "p2p_r", "fedkwaz"), ("_htfe8_",), ("cifar10", "cifar100", "flowers102")], 4 * 3),
+    # InCo's Tables 2 and 1
+    ("", [INCO, ("_resnet", "_vit"), ("_fashion_mnist", "_svhn", "_cifar10", "_cinic10"), ("_a05", "_a10")], 160),
+    ("case_study", [("_resnet", "_vit"), ("_iid_homo", "_noniid_homo", "_noniid_hetero")], 6),
+    ("widths", [("_heterofl", "_fedrolex", "_fiarse"), ("_iid", "_two_labels")], 6),
+    ("quickstart", [("", "_text", "_signals", "_table")], 4),
+]  # fmt: skip
+"""The beginning of names, the axes of what follows, and how many these are."""
 
 
-def test_every_method_model_setting_dataset_and_scale_has_its_preset() -> None:
-    experiments = named("", CIFAR_METHODS, ("_htm5", "_cnn1"), ("", "_cifar100"), ("", "_n50", "_n100"))
-    ablations = named("fedssa", ("_a", "_b"), ("_htm5",), ("", "_cifar100"), ("", "_n50", "_n100"))
-    listed = {name for name in presets.names() if "htm5" in name or "cnn1" in name}
-    assert listed == experiments | ablations
-
-
-def test_fedl2g_has_a_preset_for_every_accuracy_it_prints_and_no_other() -> None:
-    methods = HTFE_METHODS + SAME_HEAD_METHODS
-    datasets = ("_cifar10", "_cifar100", "_flowers102", "_tiny_imagenet")
-    table_1 = named("", methods, ("_htfe8",), datasets, ("", "_pathological"))
-    table_2 = named("", methods, ("_htfe2", "_htfe3", "_htfe4", "_htfe9"), ("_cifar100",))
-    table_2 |= named("", HTFE_METHODS, ("_htm10_cifar100",))  # LG-FedAvg and FedGH cannot run there
-    table_2 |= named("", methods, ("_htfe8_cifar100",), ("_n50", "_n100"))
-    table_3 = named("", methods, ("_htfe8_cifar100",), ("_e5", "_e10", "_e20"))
-    table_4 = named("fedl2g_l_htfe8_cifar100", ("_eta001", "_eta005", "_eta05", "_eta1"))
-    table_4 |= named("fedl2g_f_htfe8_cifar100", ("_eta1", "_eta10", "_eta50", "_eta500"))
-    listed = {name for name in presets.names() if "htfe" in name or "htm10" in name}
-    listed = {name for name in listed if not name.startswith("kwaz")}
-    assert listed == table_1 | table_2 | table_3 | table_4
-    assert len(listed) == 64 + 54 + 24 + 8
-
-
-def test_fedkwaz_has_a_preset_for_every_accuracy_of_its_tables_that_can_be_run_here() -> None:
-    alike = ("standalone", "fd", "fedkd", "fedproto", "fml", "fedmrl", "fedtgp", "fedkwaz")
-    everywhere = ("_htfe1", "_htfe2", "_htfe4", "_htfe9", "_n50", "_n100", "_n200")
-    table = named("kwaz_", (*alike, "lg_fedavg", "fedgen", "fedgh"), everywhere)
-    table |= named("kwaz_", alike, ("_htm10", "_htfe8_htc4"))  # LG-FedAvg, FedGen, and FedGH cannot run there
-    variants, datasets = ("lml", "p2p_l", "p2p_r", "fedkwaz"), ("cifar10", "cifar100", "flowers102")
-    table |= named("kwaz_", variants, ("_htfe8_",), datasets)  # Skin-Lesions-14 is no data set here
-    assert {name for name in presets.names() if name.startswith("kwaz")} == table
-    assert len(table) == 11 * 7 + 8 * 2 + 4 * 3
-
-
-def test_inco_has_a_preset_for_every_cell_of_its_two_tables() -> None:
-    base = ("fedavg", "fedprox", "scaffold", "fednova", "moon")
-    inco = ("inco_avg", "inco_prox", "inco_scaffold", "inco_nova", "inco_moon")
-    datasets = ("_fashion_mnist", "_svhn", "_cifar10", "_cinic10")
-    table_2 = named("", base + inco, ("_resnet", "_vit"), datasets, ("_a05", "_a10"))
-    table_1 = named("case_study", ("_resnet", "_vit"), ("_iid_homo", "_noniid_homo", "_noniid_hetero"))
-    listed = {name for name in presets.names() if "_resnet" in name or "_vit" in name}
-    assert listed == table_1 | table_2
-    assert len(listed) == 6 + 160
+def test_papers_have_a_preset_for_every_accuracy_that_can_be_run_here_and_no_other() -> None:
+    """Those of HtFLlib's setting are tested below. No two share a name or a title."""
+    expected = set[str]()
+    for begin, axes, count in NAMES:
+        found = named(begin, *axes)
+        assert len(found) == count, begin
+        expected |= found
+    names = presets.names()
+    assert {name for name in names if not name.startswith("htfllib")} == expected
+    assert len(names) == len(expected) + 31 + 2 * 30 == len({preset.title for preset in presets.all()})
+    assert [presets.load(name).name for name in names] == names
 
 
 @pytest.mark.parametrize(
@@ -119,15 +113,6 @@ def test_htfllibs_setting_is_there_for_every_method_that_its_models_can_run(
     for name in runs:
         set_up = Config.read(presets.load(f"{begin}_{name}").config).method
         assert methods.get(name)(set_up, federation).unmet_need() is None
-
-
-def test_no_two_presets_share_a_name_or_a_title() -> None:
-    titles = [preset.title for preset in presets.all()]
-    assert len(presets.names()) == 4 + (11 * 2 + 2) * 2 * 3 + 150 + 105 + 166 + 31 + 2 * 30 + 6
-    assert [presets.load(name).name for name in presets.names()] == presets.names()
-    assert len({*presets.names()}) == len({*titles}) == len(presets.names())
-    widths = named("widths", ("_heterofl", "_fedrolex", "_fiarse"), ("_iid", "_two_labels"))
-    assert {name for name in presets.names() if name.startswith("widths")} == widths
 
 
 def test_every_file_in_the_room_is_a_listed_family() -> None:
@@ -169,7 +154,6 @@ def test_listing_every_preset_loads_no_torch() -> None:
 # The accuracies the papers printed, as each preset carries them and as the listing groups them.
 
 
-SCALES = ("", "_n50", "_n100")
 ROWS: list[tuple[str, str, str, list[float | None]]] = [
     ("fedlora", "htm5", "FedLoRA", [96.66, 73.58, 95.74, 64.06, 92.58, 53.95]),
     ("fedssa", "htm5", "FedSSA", [96.54, 73.39, 95.83, 64.2, 92.92, 57.29]),
@@ -231,6 +215,14 @@ CELLS = {
         "kwaz_fedgen_htfe9": 42.46, "kwaz_fedkd_htfe8_htc4": 40.3, "kwaz_fedproto_htfe2": 46.1,
         "kwaz_fml_htm10": 40.17, "kwaz_fedgh_n100": 33.73, "kwaz_fedmrl_htfe4": 43.81,
         "kwaz_fedtgp_htfe8_htc4": 44.65, "kwaz_fedkwaz_htm10": 48.35, "kwaz_fedkwaz_n200": 38.18,
+        **{
+            f"kwaz_{variant}_htfe8_{dataset}": accuracy
+            for variant, printed in (
+                ("lml", (89.42, 50.36, 56.44)), ("p2p_l", (89.63, 50.93, 56.87)), ("p2p_r", (89.95, 51.13, 57.08)),
+                ("fedkwaz", (90.39, 51.69, 57.52)),
+            )
+            for dataset, accuracy in zip(("cifar10", "cifar100", "flowers102"), printed, strict=True)
+        },
     },
     "InCo": {
         "fedavg_resnet_fashion_mnist_a05": 86.7, "fedprox_resnet_cinic10_a10": 19.8,
@@ -250,45 +242,19 @@ def accuracies(name: str, paper: str) -> list[float | None]:
 
 
 def test_accuracies_are_as_printed() -> None:
-    found = [
-        (method, group, paper, [
-            accuracy
-            for scale in SCALES
-            for dataset in ("", "_cifar100")
-            for accuracy in accuracies(f"{method}_{group}{dataset}{scale}", paper)
-        ])
-        for method, group, paper, _ in ROWS
-    ]  # fmt: skip
-    assert found == ROWS
-    assert {paper: {name: accuracies(name, paper) for name in each} for paper, each in CELLS.items()} == {
-        paper: {name: [accuracy] for name, accuracy in each.items()} for paper, each in CELLS.items()
-    }
-
-
-def test_fedl2gs_first_table_is_as_printed() -> None:
-    datasets = ("cifar10", "cifar100", "flowers102", "tiny_imagenet")
-    assert {
-        method: tuple(
-            [accuracies(f"{method}_htfe8_{dataset}{setting}", "FedL2G")[0] for dataset in datasets]
-            for setting in ("_pathological", "")
-        )
-        for method in FEDL2G
-    } == FEDL2G
+    for method, group, paper, row in ROWS:
+        places = itertools.product(("", "_n50", "_n100"), ("", "_cifar100"))
+        found = (accuracies(f"{method}_{group}{dataset}{scale}", paper) for scale, dataset in places)
+        assert [*itertools.chain(*found)] == row, (method, group, paper)
+    sets = ("cifar10", "cifar100", "flowers102", "tiny_imagenet")
+    for method, pair in FEDL2G.items():
+        for setting, row in zip(("_pathological", ""), pair, strict=True):
+            cells = [accuracies(f"{method}_htfe8_{each}{setting}", "FedL2G")[0] for each in sets]
+            assert cells == row, (method, setting)
+    for paper, each in CELLS.items():
+        assert {name: accuracies(name, paper) for name in each} == {name: [each[name]] for name in each}
     tables = [reference.table for reference in presets.load("fedl2g_f_htfe8_cifar100").paper]
     assert tables == ["Table 1", "Table 4"]  # its learning rate is a cell of the sensitivity study
-
-
-def test_fedkwazs_fourth_table_is_as_printed_and_has_the_gains_of_the_text() -> None:
-    """§4.6 says by how much FedKWAZ is above LML."""
-    variants = ("lml", "p2p_l", "p2p_r", "fedkwaz")
-    for dataset, printed, above_lml in (
-        ("cifar10", [89.42, 89.63, 89.95, 90.39], 0.97),
-        ("cifar100", [50.36, 50.93, 51.13, 51.69], 1.33),
-        ("flowers102", [56.44, 56.87, 57.08, 57.52], 1.08),
-    ):
-        cells = [accuracies(f"kwaz_{variant}_htfe8_{dataset}", "FedKWAZ") for variant in variants]
-        assert cells == [[accuracy] for accuracy in printed]
-        assert printed[3] - printed[0] == pytest.approx(above_lml)
 
 
 def test_a_reference_says_where_it_was_printed() -> None:
@@ -432,6 +398,16 @@ DIFFERENCES: dict[tuple[str, str], dict[str, tuple[Any, Any]]] = {
     ("kwaz_fedkwaz_htfe8_cifar10", "kwaz_fedkwaz_htfe8_flowers102"): {
         "data.dataset": ("cifar10", "flowers102"), "data.size": (None, 64),
     },
+    # HtFLlib's setups of text and sensors differ from that of images in data, clients, and models.
+    ("htfllib_fedmrl", "htfllib_text_fedmrl"): {
+        "data.dataset": ("cifar100", "ag_news"), "federation.group": ("htfe8", "htfe_txt6"),
+        "models.stem": ("imagenet", None),
+    },
+    ("htfllib_fedmrl", "htfllib_sensors_fedmrl"): {
+        "data.alpha": (0.1, None), "data.dataset": ("cifar100", "uci_har"), "data.min_samples": (40, None),
+        "data.partition": ("dirichlet", "natural"), "federation.clients": (20, 30),
+        "federation.group": ("htfe8", "htfe_sen8"), "models.stem": ("imagenet", None),
+    },
     # §4.1 and the caption of Table 4; Table 2 has HtFE8 at 50 clients.
     ("kwaz_fedkwaz_n50", "kwaz_fedkwaz_htfe8_cifar100"): {
         "federation.clients": (50, 20), "federation.participation": (0.5, 1.0),
@@ -478,6 +454,12 @@ VALUES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 AUTHORS: dict[str, dict[str, Any]] = {
+    "fedssa_htm5": {
+        "training.epochs": 25, "training.batch_size": 512, "training.optimizer": "sgd", "training.lr": 0.005,
+        "training.momentum": 0.9, "training.weight_decay": 5e-5, "training.clip": 50.0,
+        "training.augment": ["flip", "erase", "crop"], "method.mu_0": 0.5, "method.t_stable": 2,
+        "method.holders": "all",
+    },
     "fedssa_cnn1_n50": {"method.t_stable": 45},
     "fedgh_htm5": {"training.epochs": 30, "method.bias": True},
     "fedgh_cnn1_cifar100_n100": {"training.batch_size": 64},
@@ -574,24 +556,6 @@ def test_ten_clients_take_part_at_every_scale() -> None:
             assert federation["clients"] * federation["participation"] == pytest.approx(10), name
 
 
-def test_htfllibs_setup_of_text_and_sensors_differs_in_data_clients_and_models_alone() -> None:
-    images = {
-        "data.dataset": "cifar100",
-        "data.partition": "dirichlet",
-        "data.alpha": 0.1,
-        "data.min_samples": 40,
-        "federation.clients": 20,
-        "federation.group": "htfe8",
-        "models.stem": "imagenet",
-    }
-    text = images | {"data.dataset": "ag_news", "federation.group": "htfe_txt6", "models.stem": None}
-    subjects = {"data.dataset": "uci_har", "data.partition": "natural", "federation.clients": 30}
-    sensors = dict.fromkeys(images) | subjects | {"federation.group": "htfe_sen8"}
-    for name, other in (("htfllib_text_fedmrl", text), ("htfllib_sensors_fedmrl", sensors)):
-        expected = {key: (images[key], other[key]) for key in images if images[key] != other[key]}
-        assert difference("htfllib_fedmrl", name) == expected
-
-
 def test_in_htfllibs_setting_methods_differ_in_the_method_alone() -> None:
     """FedMD and FedDF also need public samples."""
     for name in presets.names():
@@ -612,20 +576,8 @@ def test_the_models_of_htfllibs_setting_share_512_features() -> None:
     } == {512}
 
 
-def test_the_authors_profile_is_their_scripts_with_its_source() -> None:
-    authors = presets.load("fedssa_htm5", "authors")
-    assert authors.config["training"] == {
-        "epochs": 25,
-        "batch_size": 512,
-        "optimizer": "sgd",
-        "lr": 0.005,
-        "momentum": 0.9,
-        "weight_decay": 5e-5,
-        "clip": 50.0,
-        "augment": ["flip", "erase", "crop"],
-    }
-    assert authors.config["method"] == {"name": "fedssa", "mu_0": 0.5, "t_stable": 2, "holders": "all"}
-    (profile,) = authors.profiles
+def test_the_authors_profile_has_its_source() -> None:
+    (profile,) = presets.load("fedssa_htm5", "authors").profiles
     assert profile.sources == ("LipingYi/FedSSA@0c53d04, FedSSA_hetero.py (written for N=10)",)
     assert presets.load("fedssa_htm5") == presets.load("fedssa_htm5", "paper")
 
@@ -637,17 +589,12 @@ def test_a_profile_that_a_preset_lacks_is_refused_with_what_there_is() -> None:
             presets.load(name, "authors")
 
 
-def test_every_profile_is_a_configuration() -> None:
-    """Read and judged whole, as a run would."""
+def test_every_preset_and_profile_is_valid_and_every_value_that_it_sets_is_kept() -> None:
     for preset in presets.all():
-        for profile in preset.profiles:
-            assert Config.read(presets.load(preset.name, profile.name).config)
-
-
-def test_every_preset_is_valid_and_every_value_that_it_sets_is_kept() -> None:
-    for preset in presets.all():
-        read = Config.read(preset.config).to_json()
-        assert merged(read, preset.config) == read, preset.name
+        for profile in (presets.PAPER, *(each.name for each in preset.profiles)):
+            given = presets.load(preset.name, profile).config
+            read = Config.read(given).to_json()
+            assert merged(read, given) == read, (preset.name, profile)
 
 
 def test_every_method_group_and_data_set_of_a_preset_exists() -> None:
@@ -678,12 +625,6 @@ LIGHT = {
 are too large for the preset's.
 """
 
-Group = str | tuple[str, ...]
-
-
-def group_of(config: Config) -> Group:
-    return config.federation.group
-
 
 def shape(config: Config) -> tuple[int, ...]:
     """The shape of what the models of this configuration see."""
@@ -708,7 +649,7 @@ def firsts(keys: Iterable[str]) -> list[str]:
     return list(found.values())
 
 
-def small(name: str, group: Group, clients: int) -> Config:
+def small(name: str, group: str | tuple[str, ...], clients: int) -> Config:
     """The preset on so many clients, all of whom take part in its one round, without weights from elsewhere."""
     config = presets.load(name).config
     config["federation"].pop("pretrained", None)
@@ -725,25 +666,10 @@ def small(name: str, group: Group, clients: int) -> Config:
     return Config.read(merged(config, patch))
 
 
-def images_for(config: Config) -> ImageSet:
-    """Images in the data set's stored shape, enough of them for every client, and as few as that allows."""
-    channels, height, width = datasets.get(config.data.dataset).spec.shape
-    per_class = math.ceil(config.federation.clients * SAMPLES / CLASSES) + 3
-    form = (height, width, channels)
-    names = tuple(f"class {label}" for label in range(CLASSES))
-    return joined(noise(per_class * CLASSES, form), noise(2 * CLASSES, form), names)
-
-
-def noise(count: int, shape: tuple[int, ...]) -> tuple[Images, Labels]:
-    """Nothing to learn: images of random bytes with the classes in turn."""
-    draw = rng.numpy_stream(0, "tests/images")
-    return draw.integers(0, 256, (count, *shape), dtype=np.uint8), np.arange(count) % CLASSES
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", firsts(["group", "shape"]))
 def test_every_group_is_dealt_out_to_clients_and_fits_the_samples(name: str) -> None:
-    group = group_of(Config.read(presets.load(name).config))
+    group = Config.read(presets.load(name).config).federation.group
     members = models.members(group)
     config = small(name, group, len(members))
     parts = built(config, samples_for(config))
@@ -770,11 +696,20 @@ def test_a_quickstart_trains_the_kind_of_samples_that_it_is_for(name: str) -> No
     assert record["participants"] == list(range(config.federation.clients))
 
 
+def noise(count: int, shape: tuple[int, ...]) -> tuple[Images, Labels]:
+    """Nothing to learn: images of random bytes with the classes in turn."""
+    draw = rng.numpy_stream(0, "tests/images")
+    return draw.integers(0, 256, (count, *shape), dtype=np.uint8), np.arange(count) % CLASSES
+
+
 def samples_for(config: Config) -> SampleSet:
     """Random samples of the data set's form, from one user per client."""
     dataset = datasets.get(config.data.dataset)
     if dataset.spec.kind == "image":
-        return images_for(config)
+        channels, height, width = dataset.spec.shape
+        per_class = math.ceil(config.federation.clients * SAMPLES / CLASSES) + 3
+        train, test = (noise(count * CLASSES, (height, width, channels)) for count in (per_class, 2))
+        return joined(train, test, tuple(f"class {label}" for label in range(CLASSES)))
     count = 2 * SAMPLES * config.federation.clients
     draw = inputs.random(dataset.spec, count, rng.torch_stream(0, "tests/samples")).numpy()
     users = [f"user {number % config.federation.clients}" for number in range(count)]
@@ -785,7 +720,7 @@ def samples_for(config: Config) -> SampleSet:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", firsts(["method", "group", "shape"]))
 def test_a_round_of_two_clients_leaves_both_sound(name: str) -> None:
-    members = models.members(group_of(Config.read(presets.load(name).config)))
+    members = models.members(Config.read(presets.load(name).config).federation.group)
     config = small(name, (members[0], members[-1]), 2)  # the smallest and the largest of most groups
     record = run(built(config, samples_for(config)).engine, 1).record
     assert record is not None
@@ -798,6 +733,6 @@ def test_a_round_of_two_clients_leaves_both_sound(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", firsts(["method", "group"]))
 def test_every_method_takes_the_whole_group(name: str) -> None:
-    group = group_of(Config.read(presets.load(name).config))
+    group = Config.read(presets.load(name).config).federation.group
     config = small(name, group, len(models.members(group)))
     assert built(config, samples_for(config)).method.unmet_need() is None
