@@ -8,11 +8,10 @@ import pytest
 import checkpoints
 from checkpoints import limits
 from simulator import methods
-from simulator.base.errors import ConfigError, MethodError, SessionError
+from simulator.base.errors import ConfigError, MethodError
 from simulator.config import Config
 from simulator.engine.progress import Event, RoundFinished
 from simulator.metrics import cka_matrices
-from simulator.sessions import metadata
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
@@ -146,38 +145,6 @@ def test_a_run_that_began_stays_when_it_is_refused(tmp_path: Path, monkeypatch: 
         session.run()
     assert checkpoints.SessionReader(tmp_path / "s").rounds() == [1]
     assert checkpoints.verify(tmp_path / "earlier") == []
-
-
-def test_other_data_are_refused(tmp_path: Path) -> None:
-    run_for(2, Session.create(config(), tmp_path / "s", tmp_path))
-    before = federations.committed(tmp_path / "s")
-    with (
-        federations.on_images(federations.generated(per_class=41)),
-        pytest.raises(
-            SessionError, match=r"not the one this session was made with \(sha256 .*\); name the folder"
-        ),
-    ):
-        Session.resume(tmp_path / "s", tmp_path)
-    assert federations.committed(tmp_path / "s") == before
-
-
-def test_an_environment_of_other_bits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another Python changes none."""
-    run_for(2, Session.create(config(), tmp_path / "s", tmp_path))
-    real = metadata.environment
-    others = {"torch": "1.0", "device": "cuda (another)", "threads_per_client": 4}
-    for fact, other in others.items():
-        monkeypatch.setattr(metadata, "environment", lambda *about, f=fact, o=other: real(*about) | {f: o})
-        with pytest.raises(SessionError, match=r"no longer be bit-identical .* or use `allow_inexact=True`"):
-            Session.resume(tmp_path / "s", tmp_path)
-        with Session.resume(tmp_path / "s", tmp_path, allow_inexact=True) as session:
-            assert session.round == 2
-    events = checkpoints.SessionReader(tmp_path / "s").events()
-    recorded = [event["inexact"] for event in events if event["event"] == "resumed"]
-    assert [[change.partition(" ")[0] for change in each] for each in recorded] == [[each] for each in others]
-    harmless = {"python": "3.99", "safetensors": "9.0"}
-    monkeypatch.setattr(metadata, "environment", lambda *about: real(*about) | harmless)
-    Session.resume(tmp_path / "s", tmp_path).close()
 
 
 def test_samples_without_room_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from checkpoints import ObjectRef, Retention, Store
+from checkpoints import ObjectRef, Retention, Store, verify
 
 KEEP_ALL = Retention(last=1_000_000)
 
@@ -46,6 +46,15 @@ def make(folder: Path, rounds: int = 3, retention: Retention = KEEP_ALL) -> Path
         for round in range(1, rounds + 1):
             commit(store, round)
     return folder
+
+
+def damaged(folder: Path) -> set[str]:
+    """The paths of what `verify` finds damaged."""
+    return {finding.path for finding in verify(folder) if finding.severity == "damage"}
+
+
+def warnings(store: Store) -> list[str]:
+    return [event["message"] for event in store.session.events() if event["event"] == "warning"]
 
 
 def server_value(tensors: dict[str, torch.Tensor]) -> float:

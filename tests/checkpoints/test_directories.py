@@ -26,6 +26,7 @@ from checkpoints.schema import seal
 from tests.checkpoints.disk import Failing
 from tests.checkpoints.helpers import commit, make, record, server_value
 from tests.processes import FORKED
+from tests.reliability.sessions import contents
 
 LINE = b'{"round":%d}\n'
 
@@ -229,21 +230,6 @@ def folder(tmp_path: Path) -> Path:
     return make(tmp_path / "s", rounds=2)
 
 
-def bytes_of(folder: Path, but: tuple[str, ...] = ()) -> dict[str, bytes]:
-    """All files of a session but those of some names."""
-    found = (path for path in folder.rglob("*") if path.is_file() and path.name not in but)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
-
-
-def test_a_renamed_session_is_the_same_files_under_another_name(folder: Path, tmp_path: Path) -> None:
-    before = bytes_of(folder)
-    assert checkpoints.rename(folder, "t") == tmp_path / "t"
-    assert bytes_of(tmp_path / "t") == before and not folder.exists()
-    assert checkpoints.verify(tmp_path / "t") == []
-    with Store.open(tmp_path / "t") as store:
-        store.event("warning", message="it goes on")
-
-
 def test_who_runs_a_session_keeps_its_name(folder: Path) -> None:
     with Store.open(folder), pytest.raises(Locked):
         checkpoints.rename(folder, "t")
@@ -259,14 +245,6 @@ def test_a_name_that_is_taken_stays_with_what_has_it(folder: Path, tmp_path: Pat
         with pytest.raises(SessionUnreadable, match="is there already"):
             checkpoints.rename(folder, place.name)
         assert folder.is_dir() and os.path.lexists(place)
-
-
-def test_only_a_sessions_own_folder_is_renamed(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "link").symlink_to(folder)
-    for other in ("precious", "link"):
-        with pytest.raises(SessionUnreadable, match="nothing was renamed"):
-            checkpoints.rename(tmp_path / other, "t")
 
 
 # Tags and notes
@@ -302,10 +280,10 @@ def test_what_a_killed_session_has_after_its_checkpoint_stays_and_so_does_its_st
     commit(store, 1)
     store.append(record(2))  # of a round without a checkpoint of its own, which the next opening cuts off
     store._owner.let_go()
-    reader, before = checkpoints.SessionReader(tmp_path / "s"), bytes_of(tmp_path / "s", MARKED)
+    reader, before = checkpoints.SessionReader(tmp_path / "s"), contents(tmp_path / "s", MARKED)
     assert checkpoints.mark(tmp_path / "s", ["killed"]).tags == ("killed",)
     assert (reader.state(), len(reader.records())) == ("interrupted", 2)
-    assert bytes_of(tmp_path / "s", MARKED) == before
+    assert contents(tmp_path / "s", MARKED) == before
 
 
 def test_who_does_not_own_a_session_writes_no_tags(folder: Path) -> None:

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from checkpoints import Displaced, Retention, SessionReader, SessionUnreadable, Store, lock, post, verify
-from tests.checkpoints.helpers import commit, make, record, save_unfinished_round
+from tests.checkpoints.helpers import commit, damaged, make, record, save_unfinished_round
 from tests.checkpoints.test_lock import leave_note
+from tests.reliability.sessions import contents
 
 ELSEWHERE = {"host": "elsewhere", "boot_id": "another"}
+OBJECTS = ("objects",)
+"""They displace nothing: their names are their contents."""
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +43,6 @@ def displace(folder: Path) -> Store:
     return Store.open(folder, retention=Retention(last=2))
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """All files but the objects, which displace nothing: their names are their contents."""
-    found = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".safetensors"]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
-
-
 DEEDS: dict[str, Callable[[Store], Any]] = {
     "commit": lambda store: commit(store, 4),
     "append": lambda store: store.append(record(4)),
@@ -61,18 +58,14 @@ def test_a_displaced_owner_is_told_by_whom_and_writes_nothing(tmp_path: Path) ->
     for deed in DEEDS:
         sleeper = asleep(tmp_path / deed)
         with displace(sleeper.folder):
-            before = contents(sleeper.folder)
+            before = contents(sleeper.folder, OBJECTS)
             with pytest.raises(
                 Displaced, match=rf"displaced by process {os.getpid()} on .*; nothing was written"
             ):
                 DEEDS[deed](sleeper)
             sleeper.close()
-            assert contents(sleeper.folder) == before
-        assert verify_is_sound(sleeper.folder)
-
-
-def verify_is_sound(folder: Path) -> bool:
-    return [finding for finding in verify(folder) if finding.severity == "damage"] == []
+            assert contents(sleeper.folder, OBJECTS) == before
+        assert damaged(sleeper.folder) == set()
 
 
 def test_a_round_that_was_retired_meanwhile_is_never_linked_again(sleeper: Store) -> None:
@@ -86,7 +79,7 @@ def test_a_round_that_was_retired_meanwhile_is_never_linked_again(sleeper: Store
         sleeper.close()
         commit(owner, 8)
     assert SessionReader(sleeper.folder).rounds() == [7, 8]
-    assert verify_is_sound(sleeper.folder)
+    assert damaged(sleeper.folder) == set()
 
 
 def test_an_owner_that_wakes_late_undoes_its_link(sleeper: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +100,7 @@ def test_an_owner_that_wakes_late_undoes_its_link(sleeper: Store, monkeypatch: p
     assert SessionReader(sleeper.folder).rounds() == [2, 3]
     with displace(sleeper.folder) as owner:
         commit(owner, 4)
-    assert verify_is_sound(sleeper.folder)
+    assert damaged(sleeper.folder) == set()
 
 
 def test_a_manifest_of_an_owner_killed_right_after_such_a_link_is_found_and_removed(tmp_path: Path) -> None:
@@ -138,7 +131,7 @@ def test_a_line_that_a_displaced_owner_got_in_is_not_built_upon(sleeper: Store) 
     with displace(sleeper.folder) as again:
         assert [each["round"] for each in again.session.records()] == [1, 2, 3]
         commit(again, 4)
-    assert verify_is_sound(sleeper.folder)
+    assert damaged(sleeper.folder) == set()
 
 
 def test_a_note_that_a_displaced_owner_wrote_over_the_new_one_is_put_right(sleeper: Store) -> None:
@@ -152,7 +145,7 @@ def test_a_note_that_a_displaced_owner_wrote_over_the_new_one_is_put_right(sleep
             commit(sleeper, 4)
         sleeper.close()
         commit(owner, 5)
-    assert verify_is_sound(sleeper.folder)
+    assert damaged(sleeper.folder) == set()
 
 
 def test_of_two_that_take_over_at_once_one_gives_way(sleeper: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +165,7 @@ def test_of_two_that_take_over_at_once_one_gives_way(sleeper: Store, monkeypatch
     first.let_go()
     commit(second[0], 4)
     second[0].close()
-    assert verify_is_sound(sleeper.folder)
+    assert damaged(sleeper.folder) == set()
 
 
 def test_who_took_the_session_while_it_was_looked_at_is_not_taken_over(sleeper: Store) -> None:

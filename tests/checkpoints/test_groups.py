@@ -27,6 +27,9 @@ from checkpoints import (
     pack,
 )
 from tests.checkpoints.helpers import commit, make, save_unfinished_round
+from tests.checkpoints.test_lock import hold
+from tests.processes import FORKED
+from tests.reliability.sessions import contents
 
 DOCUMENTS = {"study.toml": b"rounds = 1\n", POINTS: b"[]\n"}
 OWN_AND_BEGIN_A_CHILD = """
@@ -120,24 +123,11 @@ def test_what_a_killed_owner_began_is_waited_for(tmp_path: Path) -> None:
 # Travel
 
 STUDY = {checkpoints.POINTS: b"[]"}
-OWN = """
-import sys, time
-from pathlib import Path
-from checkpoints import Store
-store = Store.open(Path(sys.argv[1]))
-print("owned", flush=True)
-time.sleep(600)
-"""
-LEFT_HERE = {"lock", "tmp"}
-"""What of a session does not travel."""
 
 
-def contents(session: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(session).as_posix(): path.read_bytes()
-        for path in session.rglob("*")
-        if path.is_file() and path.relative_to(session).parts[0] not in LEFT_HERE
-    }
+def travelling(session: Path) -> dict[str, bytes]:
+    """The files of a session that go along."""
+    return contents(session, ("lock", "tmp/"))
 
 
 def group(folder: Path) -> Path:
@@ -165,7 +155,7 @@ def test_a_session_arrives_as_it_left_in_parcels_of_whatever_size(tmp_path: Path
         assert sum(len(piece.data) for piece in parcel) <= most
         arrival.take(parcel)
     arrival.settle()
-    assert contents(tmp_path / "g" / "s") == contents(session)
+    assert travelling(tmp_path / "g" / "s") == travelling(session)
     assert checkpoints.verify(tmp_path / "g" / "s") == []
     with Store.open(tmp_path / "g" / "s") as there:
         commit(there, 4)
@@ -177,7 +167,7 @@ def test_what_has_arrived_in_part_is_no_session_and_another_attempt_begins_afres
     Arrival(study, "s").take(first)
     assert not (study / "s").exists() and checkpoints.sessions(study) == []
     arrived(study, session, [first, *rest]).settle()
-    assert contents(study / "s") == contents(session)
+    assert travelling(study / "s") == travelling(session)
 
 
 def test_a_session_that_comes_back_takes_the_place_of_what_has_not_got_further(tmp_path: Path) -> None:
@@ -185,7 +175,7 @@ def test_a_session_that_comes_back_takes_the_place_of_what_has_not_got_further(t
     make(study / "s", rounds=1)
     for come in (further, make(tmp_path / "behind", rounds=2)):
         arrived(study, come).settle()
-        assert contents(study / "s") == contents(further) and list((study / "tmp").iterdir()) == []
+        assert travelling(study / "s") == travelling(further) and list((study / "tmp").iterdir()) == []
 
 
 def test_a_ledger_that_is_a_link_is_not_read_to_see_who_has_got_further(tmp_path: Path) -> None:
@@ -214,8 +204,8 @@ def test_a_session_that_somebody_runs_is_neither_packed_nor_replaced(tmp_path: P
 def test_a_crashed_arrival_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: str) -> None:
     """Before the old one has made way, when it has, and when the new one has its name."""
     study = group(tmp_path / "g")
-    old = contents(make(study / "s", rounds=1))
-    new = contents(make(tmp_path / "further", rounds=3))
+    old = travelling(make(study / "s", rounds=1))
+    new = travelling(make(tmp_path / "further", rounds=3))
     arrival, renamed, real = arrived(study, tmp_path / "further"), [], files.rename_folder
 
     def rename(source: Path, target: Path) -> None:
@@ -232,18 +222,19 @@ def test_a_crashed_arrival_loses_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         killed.setattr(shutil, "rmtree", remove)
         arrival.settle()
     group(study)
-    assert contents(study / "s") == (old if crash == "before" else new)
+    assert travelling(study / "s") == (old if crash == "before" else new)
     assert list((study / "tmp").iterdir()) == []
 
 
 def test_the_note_of_an_owner_that_died_stays_where_it_can_be_seen_that_it_did(tmp_path: Path) -> None:
     session = make(tmp_path / "s")
     assert "owner.json" in {piece.path for parcel in pack(session) for piece in parcel}
-    owner = subprocess.Popen([sys.executable, "-c", OWN, session], stdout=subprocess.PIPE)
-    assert owner.stdout is not None and owner.stdout.readline() == b"owned\n"
+    mine, its = FORKED.Pipe()
+    owner = FORKED.Process(target=hold, args=(session, its))
+    owner.start()
+    mine.recv()
     owner.kill()
-    owner.wait()
-    owner.stdout.close()
+    owner.join()
     study = group(tmp_path / "g")
     arrived(study, session).settle()
     assert not (study / "s" / "owner.json").exists()

@@ -20,7 +20,7 @@ from checkpoints import (
     verify,
 )
 from checkpoints.schema import seal, unseal
-from tests.checkpoints.helpers import commit, make, save_unfinished_round, weights
+from tests.checkpoints.helpers import commit, damaged, make, save_unfinished_round, warnings, weights
 
 MANIFEST = "manifests/000001.json"
 ID = "01790000000000000000-0123abcd"
@@ -31,10 +31,6 @@ PARTIAL = "partial/000002.json"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return make(tmp_path / "s", rounds=1)
-
-
-def damage(folder: Path) -> set[str]:
-    return {finding.path for finding in verify(folder) if finding.severity == "damage"}
 
 
 def server_file(folder: Path) -> Path:
@@ -83,7 +79,7 @@ def test_a_manifest_that_says_anything_else_is_refused(folder: Path) -> None:
         for use in (SessionReader(folder).manifest, lambda: Store.open(folder)):
             with pytest.raises(Damaged, match="000001"):
                 use()
-        assert MANIFEST in damage(folder)
+        assert MANIFEST in damaged(folder)
 
 
 LINKED = ["session.json", MANIFEST, "ledger.jsonl", "events.jsonl", "object", "manifests"]
@@ -172,10 +168,6 @@ def command(**change: Any) -> bytes:
     return seal({"id": ID, "kind": "pause", "arguments": {}, "at": "now", "by": "me"} | change)
 
 
-def warnings(store: Store) -> list[str]:
-    return [event["message"] for event in store.session.events() if event["event"] == "warning"]
-
-
 NO_COMMANDS = [
     b"",
     b"[" * 5000,
@@ -198,7 +190,7 @@ def test_a_file_that_is_no_command_is_refused_and_the_next_one_read(folder: Path
         (folder / COMMAND).write_bytes(data)
         good = post(folder, "stop")
         assert pending(folder) == [good]
-        assert damage(folder) == {COMMAND}
+        assert damaged(folder) == {COMMAND}
 
         with Store.open(folder) as store:
             assert store.commands() == [good]
@@ -208,7 +200,7 @@ def test_a_file_that_is_no_command_is_refused_and_the_next_one_read(folder: Path
         reply = answer(folder, ID)
         assert reply is not None and (reply.kind, reply.outcome) == ("", "refused")
         assert not (folder / COMMAND).exists()
-        assert damage(folder) == set()
+        assert damaged(folder) == set()
         (folder / "control" / "done" / f"{ID}.json").unlink()
 
 
@@ -280,7 +272,7 @@ def test_an_answer_that_was_altered_is_damaged(folder: Path) -> None:
 
         with pytest.raises(Damaged, match=f"control/done/{ID}"):
             answer(folder, ID)
-        assert damage(folder) == {f"control/done/{ID}.json"}
+        assert damaged(folder) == {f"control/done/{ID}.json"}
 
 
 OF_ROUNDS: list[dict[str, Any]] = [
@@ -299,13 +291,13 @@ def test_an_unfinished_round_that_says_anything_else_is_computed_again(folder: P
             save_unfinished_round(store, 2)
         document = unseal((folder / PARTIAL).read_bytes(), PARTIAL)
         (folder / PARTIAL).write_bytes(seal(document | change))
-        assert damage(folder) == {PARTIAL}
+        assert damaged(folder) == {PARTIAL}
         assert SessionReader(folder).unfinished_round() is None
 
         with Store.open(folder) as store:
             assert store.unfinished_round() is None
             assert warnings(store)[-1].endswith("the finished clients of round 2 are computed again.")
-        assert damage(folder) == set()
+        assert damaged(folder) == set()
 
 
 def test_a_link_for_an_unfinished_round_is_removed_and_a_folder_refused(folder: Path) -> None:
@@ -320,13 +312,3 @@ def test_a_link_for_an_unfinished_round_is_removed_and_a_folder_refused(folder: 
     (folder / PARTIAL).mkdir()
     with pytest.raises(SessionUnreadable, match="the store did not make"):
         Store.open(folder)
-
-
-def test_the_caller_says_what_tensors_an_unfinished_round_holds(folder: Path) -> None:
-    with Store.open(folder) as store:
-        store.save_unfinished_round(2, {}, {"client/0/state": store.put(weights(1, size=5))})
-        partial = store.unfinished_round()
-        assert partial is not None
-        expected = {name: TensorSpec.of(tensor) for name, tensor in weights(1).items()}
-        with pytest.raises(Damaged, match=r"'fc.weight' is float32\[5, 2\], not float32\[3, 2\]"):
-            store.load_unfinished(partial, "client/0/state", expected)

@@ -24,6 +24,7 @@ from tests.checkpoints.helpers import (
     record,
     save_unfinished_round,
     server_value,
+    warnings,
     weights,
 )
 
@@ -136,29 +137,10 @@ def test_a_policy_that_keeps_nothing_is_refused() -> None:
 # Unfinished rounds
 
 
-def warnings(store: Store) -> list[str]:
-    return [event["message"] for event in store.session.events() if event["event"] == "warning"]
-
-
 def present(store: Store) -> UnfinishedRound:
     partial = store.unfinished_round()
     assert partial is not None
     return partial
-
-
-def test_finished_clients_survive_a_stop_within_a_round(tmp_path: Path) -> None:
-    folder = make(tmp_path / "s", rounds=2)
-    with Store.open(folder, retention=KEEP_ALL) as store:
-        states = save_unfinished_round(store, 3, clients=2)
-    assert verify(folder) == []
-    assert SessionReader(folder).unfinished_round() == UnfinishedRound(3, {"clients": 2}, states)
-
-    with Store.open(folder, retention=KEEP_ALL) as store:
-        partial = present(store)
-        assert (partial.round, partial.note, partial.states) == (3, {"clients": 2}, states)
-        expected = {name: TensorSpec.of(tensor) for name, tensor in weights(0).items()}
-        assert server_value(store.load_unfinished(partial, "client/1/state", expected)) == 301
-        assert server_value(store.load_unfinished(partial, "client/1/uplink")) == -301
 
 
 def test_the_commit_of_the_round_takes_what_it_needs_and_removes_the_rest(tmp_path: Path) -> None:

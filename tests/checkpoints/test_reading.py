@@ -27,7 +27,7 @@ from checkpoints import (
     size_on_disk,
     verify,
 )
-from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, save_unfinished_round
+from tests.checkpoints.helpers import KEEP_ALL, commit, damaged, make, record, save_unfinished_round
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +45,6 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store.append(record(5))
     post(folder, "switch", {"method": "fedgh"})
     return folder
-
-
-def damaged(folder: Path) -> set[str]:
-    return {finding.path for finding in verify(folder) if finding.severity == "damage"}
 
 
 def test_a_sound_session_has_no_damage(session: Path) -> None:

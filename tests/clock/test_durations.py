@@ -80,35 +80,27 @@ def test_jitters_are_lognormal_with_median_one() -> None:
         assert np.corrcoef(one.ravel(), other.ravel())[0, 1] == pytest.approx(0.0, abs=4 / 199)
 
 
-def test_two_equal_transfers_at_once_take_twice_as_long() -> None:
-    pair = [Transfer(1.0, 10, 80.0), Transfer(1.0, 10, 80.0)]
-    assert shared(pair[:1], 80.0) == [2.0]
-    assert shared(pair, 80.0) == [3.0, 3.0]
+SHARED: list[tuple[list[tuple[float, float, float]], float | None, list[float]]] = [
+    ([], 10.0, []),
+    # Two equal transfers take twice as long, unless there is room for both.
+    ([(1.0, 10, 80.0)], 80.0, [2.0]),
+    ([(1.0, 10, 80.0), (1.0, 10, 80.0)], 80.0, [3.0, 3.0]),
+    ([(1.0, 10, 80.0), (1.0, 10, 40.0)], None, [2.0, 3.0]),
+    ([(1.0, 10, 80.0), (1.0, 10, 40.0)], 120.0, [2.0, 3.0]),
+    # 100 bit/s. The first sends 100 bits alone in 1 s, then 50 bit/s: 100 bits in 2 s. The second has 100 of its 150
+    # bits by then, and sends the others at 100 bit/s in 0.5 s.
+    ([(0.0, 200 / 8, 100.0), (1.0, 150 / 8, 100.0)], 100.0, [3.0, 3.5]),
+    # 120 bit/s for own rates 20, 100, and 100: they get 20, 50, and 50.
+    ([(0.0, 100 / 8, 20.0), (0.0, 100 / 8, 100.0), (0.0, 100 / 8, 100.0)], 120.0, [5.0, 2.0, 2.0]),
+    # No bytes take no time.
+    ([(4.0, 0, 10.0), (4.0, 10, 10.0)], 10.0, [4.0, 12.0]),
+]
+"""Transfers as (start, bytes, own rate), the bandwidth, and the ends."""
 
 
-def test_without_a_limit_each_transfer_has_its_own_rate() -> None:
-    transfers = [Transfer(1.0, 10, 80.0), Transfer(1.0, 10, 40.0)]
-    assert shared(transfers, None) == shared(transfers, 120.0) == [2.0, 3.0]
-
-
-def test_a_transfer_that_joins_halves_the_rate_from_then_on() -> None:
-    """100 bit/s. The first sends 100 bits alone in 1 s, then 50 bit/s: 100 bits in 2 s. The second has 100 of its 150
-    bits by then, and sends the others at 100 bit/s in 0.5 s.
-    """
-    first, second = Transfer(0.0, 200 / 8, 100.0), Transfer(1.0, 150 / 8, 100.0)
-    assert shared([first, second], 100.0) == [3.0, 3.5]
-    assert shared([second, first], 100.0) == [3.5, 3.0]
-
-
-def test_what_a_slow_client_cannot_use_goes_to_the_others() -> None:
-    """120 bit/s for own rates 20, 100, and 100: they get 20, 50, and 50."""
-    transfers = [Transfer(0.0, 100 / 8, 20.0), Transfer(0.0, 100 / 8, 100.0), Transfer(0.0, 100 / 8, 100.0)]
-    assert shared(transfers, 120.0) == [5.0, 2.0, 2.0]
-
-
-def test_no_transfers_end_at_no_times_and_no_bytes_take_no_time() -> None:
-    assert shared([], 10.0) == []
-    assert shared([Transfer(4.0, 0, 10.0), Transfer(4.0, 10, 10.0)], 10.0) == [4.0, 12.0]
+def test_transfers_share_the_bandwidth_fairly() -> None:
+    for transfers, bandwidth, ends in SHARED:
+        assert shared([Transfer(*each) for each in transfers], bandwidth) == ends  # type: ignore[arg-type]
 
 
 TRANSFERS = st.lists(

@@ -54,7 +54,10 @@ def test_data_that_changed_by_one_pixel_are_refused(cli: Cli, sessions: Path, tm
     assert cli("switch", "x", "fedlora", "--set=rounds=4").code == 0
     before = contents(sessions / "x")
     images(own, change=True)
-    assert_refused(cli("resume", "x"), 4, "x", "own.npz", "--data-dir")
+    refused = "is not the one this session was made with (sha256 "
+    assert_refused(
+        cli("resume", "x"), 4, "x", "own.npz", refused, "name the folder of the original data: --data-dir"
+    )
     assert_refused(cli("fork", "x", "--at-round=1", "--session=y"), 4, "own.npz")
     assert contents(sessions / "x") == before and not (sessions / "y").exists()
     images(own)
@@ -116,9 +119,13 @@ def test_a_session_of_version_0_1_goes_on_by_its_own_rules(cli: Cli, done: Path)
 def test_a_session_of_another_version_machine_or_library_is_refused(cli: Cli, done: Path) -> None:
     facts = recorded(done)["environment"]
     assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
-    for fact in ("htfl-sim", "numpy", "cpu", "libraries", "modes"):
+    for fact in ("htfl-sim", "torch", "numpy", "cpu", "libraries", "modes", "device"):
         rewrite(done, environment=facts | {fact: "of another kind"})
         assert_refused(cli("resume", "done"), 4, f"{fact} of another kind → ", "--allow-inexact")
+    rewrite(done, environment=facts | {"threads_per_client": 4})
+    assert_refused(cli("resume", "done"), 4, "no longer be bit-identical (threads_per_client 4 → 1)")
+    rewrite(done, environment=facts | {"python": "3.99", "safetensors": "9.0"})
+    assert cli("resume", "done").code == 0, "these change no bits"
 
 
 def with_other_code(done: Path, which: str) -> str:
