@@ -67,13 +67,6 @@ def test_a_figure_is_drawn_and_written(home: Path) -> None:
     assert own.axes[0].get_xlabel() == same.axes[0].get_xlabel()
 
 
-@pytest.mark.long
-def test_a_report_is_one_page(home: Path) -> None:
-    page = hs.report("done")
-    assert (page.file, page.sessions) == (Path("done.html"), 1)
-    assert page.figures and "done" in page.file.read_text(encoding="utf-8")
-
-
 # Sessions in their folder
 
 
@@ -175,30 +168,6 @@ def test_a_study_file_makes_the_study_of_its_name_which_is_exported_in_one_call(
     assert hs.studies.plan("again", study_file).folder == home / "again"
     assert study.export("out") == {"s0": 1, "s1": 1}
     assert [path.name for path in sorted(Path("out").iterdir())] == ["s0.csv", "s1.csv"]
-
-
-def test_each_point_takes_a_preset_of_its_own_and_one_gives_the_settings_of_all(home: Path) -> None:
-    over = {"method": ["fedgh", "fedssa"]}
-    planned = hs.studies.plan("t3", preset="{method}_htm5", settings_from="fedssa_htm5", over=over)
-    configs = [point.config for point in planned.points]
-    assert [each["preset"] for each in configs] == ["fedgh_htm5", "fedssa_htm5"]
-    assert configs[0]["training"] == configs[1]["training"]
-
-
-@pytest.mark.long
-def test_a_study_branches_off_a_round_of_a_session(home: Path) -> None:
-    study = hs.sweep("abl", origin="done@2", over={"training__lr": [0.01, 0.02]})
-    assert {each.rounds for each in study.sessions.values()} == {ROUNDS}
-    parents = [SessionReader(each.path).parent for each in study.sessions.values()]
-    assert [parent and (parent["name"], parent["round"]) for parent in parents] == [("done", 2)] * 2
-
-
-@pytest.mark.long
-def test_what_a_study_will_cost_is_known_before_it_runs(home: Path) -> None:
-    planned = hs.studies.plan("mu", over={"seed": [0, 1]}, settings=ONE)
-    costs = hs.studies.cost(planned)
-    assert [cost.rounds for cost in costs] == [1, 1] and costs[0].flops == costs[1].flops > 0
-    assert not (home / "mu").exists()
 
 
 def test_a_study_that_nobody_asked_for_is_said(home: Path) -> None:

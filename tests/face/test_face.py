@@ -81,10 +81,6 @@ def test_a_room_that_another_installation_overwrote_is_noticed(tmp_path: Path) -
     assert "'checkpoints' is not htfl-sim's here but another package" in ended.stderr
 
 
-def test_the_rooms_of_this_checkout_are_ours() -> None:
-    hs.rooms.check()  # type: ignore[attr-defined]
-
-
 # The page
 
 

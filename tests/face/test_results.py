@@ -103,12 +103,3 @@ def test_reading_loads_no_torch(done: Path) -> None:
     reads = f"r = hs.open({str(done)!r}); r.records(), r.clients(), r.cka(), repr(r)"
     code = f"import sys, htfl_sim as hs; {reads}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.slow
-def test_results_follow_a_session_that_another_process_runs(done: Path) -> None:
-    results = hs.open(done)
-    code = f"import htfl_sim as hs; hs.resume({str(done)!r}).extend(6).run()"
-    assert results.round == ROUNDS
-    subprocess.run([sys.executable, "-c", code], check=True)
-    assert results.round == 6 and len(results.records()) == 6

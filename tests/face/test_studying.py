@@ -30,11 +30,6 @@ def test_it_has_a_session_for_every_combination_with_its_methods_own_settings(t3
     assert "mu" not in t3.sessions["fedavg-s1"].settings["method"]
 
 
-def test_a_point_gives_the_bits_of_a_run_by_itself(t3: hs.Study, tmp_path: Path) -> None:
-    alone = hs.run(one(seed=1), tmp_path / "alone")
-    assert alone.records()["accuracy"].tolist() == t3.sessions["fedprox-s1"].records()["accuracy"].tolist()
-
-
 def test_its_table_and_frame_say_where_on_the_axes_each_row_lies(t3: hs.Study) -> None:
     rows = t3.table(by="method", baseline="fedavg").rows
     assert [(row.label, row.n) for row in rows] == [("fedavg", 2), ("fedprox", 2)]
