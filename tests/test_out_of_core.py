@@ -18,12 +18,12 @@ from simulator.results.inspection import checkpoint
 from simulator.sessions import metadata, states
 from simulator.sessions.session import Session
 from tests import federations
-from tests.methods.mine import Write, mine
+from tests.methods.mine import Write, load, mine
 
 pytestmark = pytest.mark.usefixtures("generated_images")
 
 
-__all__ = ["mine"]
+__all__ = ["load", "mine"]
 
 
 def config(method: str = "fedmrl", **sections: Any) -> Config:

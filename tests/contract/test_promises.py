@@ -1,29 +1,15 @@
 """Every promise can be broken: a method that breaks it is found out, and told how."""
 
-import textwrap
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
+from simulator.base.errors import ConfigError
 from simulator.contract import Subject
-from simulator.methods import registry
 from tests.contract.imitation import PROMISES
+from tests.methods.mine import load
 
-HEAD = """
-import itertools, random, time
-import numpy as np
-import torch
-from torch.nn import functional as F
-from simulator.methods import Aggregated, Card, Method, register
-from simulator.methods.base import cross_entropy
-from simulator.training.phase import Phase
-
-@register("mine")
-class Mine(Method):
-    card = Card("Mine", "a test", "head", "nothing", "–", "–")
-"""
-
+__all__ = ["load"]
 BREAKS = {
     "states keep their names, shapes and dtypes": (
         """
@@ -110,7 +96,7 @@ BREAKS = {
     ),
     "a whole round stays on its device, and no training step waits for the device": (
         "def uplink(self, local): return {'x': torch.full((1,), float(local.nets.model.head.bias.detach().sum()))}",
-        "Mine.uplink (line 13) reads a value (aten._local_scalar_dense.default)",
+        "Mine.uplink (line 16) reads a value (aten._local_scalar_dense.default)",
     ),
     "its card says what it is": (
         "card = Card('Mine', '', 'head', 'nothing', '–', '–')",
@@ -118,21 +104,7 @@ BREAKS = {
     ),
 }
 
-Load = Callable[[str], Subject]
-
-
-@pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
-    monkeypatch.setattr(registry, "_ORIGINS", dict(registry._ORIGINS))
-
-    def subject(body: str) -> Subject:
-        path = tmp_path / "mine.py"
-        path.write_text(HEAD + textwrap.indent(textwrap.dedent(body), "    "), encoding="utf-8")
-        registry.load(path)
-        return Subject("mine")
-
-    return subject
+Load = Callable[[str], None]
 
 
 def test_every_promise_is_broken_by_one_of_these() -> None:
@@ -143,18 +115,19 @@ def test_every_promise_is_broken_by_one_of_these() -> None:
 def test_a_broken_promise_is_found_out(sentence: str, load: Load) -> None:
     body, how = BREAKS[sentence]
     promise = next(each for each in PROMISES if each.sentence == sentence)
-    found = promise.broken_by(load(body))
+    load(body)
+    found = promise.broken_by(Subject("mine"))
     assert found is not None and how in found
 
 
 def test_a_method_that_fails_breaks_its_promises_with_the_reason(load: Load) -> None:
-    subject = load("def uplink(self, local): return {'x': 1}")
+    load("def uplink(self, local): return {'x': 1}")
+    subject = Subject("mine")
     found = [each.broken_by(subject) for each in PROMISES]
     assert sum("must be a tensor" in how for how in found if how) > 5
 
 
 def test_a_method_whose_needs_no_tiny_model_meets_is_refused(load: Load) -> None:
-    from simulator.base.errors import ConfigError
-
+    load("def unmet_need(self): return 'needs a network of gold'")
     with pytest.raises(ConfigError, match="cannot be tried: none of the tiny models meets its needs"):
-        load("def unmet_need(self): return 'needs a network of gold'")
+        Subject("mine")

@@ -83,13 +83,14 @@ def leaves(weights: Mapping[str, Tensor]) -> Weights:
     return {name: weight.detach().clone().requires_grad_() for name, weight in weights.items()}
 
 
-@torch.no_grad()
-def step(weights: Sequence[Tensor], lr: float) -> None:
-    """w ← w − lr·∇w, and the gradients forgotten."""
-    for weight in weights:
-        if weight.grad is not None:
-            weight -= lr * weight.grad
-        weight.grad = None
+def descend(loss: Tensor, lr: float, *networks: Mapping[str, Tensor]) -> None:
+    """w ← w − lr·∇w for the weights of these networks. All others stay, also those that the loss reaches."""
+    weights = [weight for network in networks for weight in network.values()]
+    gradients = torch.autograd.grad(loss, weights, allow_unused=True)
+    with torch.no_grad():
+        for weight, gradient in zip(weights, gradients, strict=True):
+            if gradient is not None:
+                weight -= lr * gradient
 
 
 class Adam:
@@ -100,16 +101,15 @@ class Adam:
         self.m = {name: torch.zeros_like(weight) for name, weight in weights.items()}
         self.v = {name: torch.zeros_like(weight) for name, weight in weights.items()}
 
-    @torch.no_grad()
-    def step(self) -> None:
+    def descend(self, loss: Tensor) -> None:
         self.steps += 1
-        for name, weight in self.weights.items():
-            assert weight.grad is not None
-            self.m[name] = 0.9 * self.m[name] + 0.1 * weight.grad
-            self.v[name] = 0.999 * self.v[name] + 0.001 * weight.grad**2
+        gradients = torch.autograd.grad(loss, [*self.weights.values()])
+        for (name, weight), gradient in zip(self.weights.items(), gradients, strict=True):
+            self.m[name] = 0.9 * self.m[name] + 0.1 * gradient
+            self.v[name] = 0.999 * self.v[name] + 0.001 * gradient**2
             m, v = self.m[name] / (1 - 0.9**self.steps), self.v[name] / (1 - 0.999**self.steps)
-            weight -= self.lr * m / (v.sqrt() + 1e-8)
-            weight.grad = None
+            with torch.no_grad():
+                weight -= self.lr * m / (v.sqrt() + 1e-8)
 
 
 def assert_equal(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], places: float = 1e-6) -> None:

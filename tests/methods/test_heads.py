@@ -443,8 +443,7 @@ def test_three_whole_rounds_equal_the_reference() -> None:
                     of_own = made(g, normal(len(y), draws), y, mean, variance).detach()
                     loss = loss + alpha * decay ** (t - 1) * ce(of_head(w, of_class), labels)
                     loss = loss + beta * decay ** (t - 1) * kl(of_head(w, of_own), z)
-                loss.backward()
-                reference.step(list(w.values()), lr)
+                reference.descend(loss, lr, w)
 
         draws = reference.stream("draws/generator", t)
         for y in drawn(p, 24, reference.stream("labels", t)).split(6):
@@ -459,10 +458,7 @@ def test_three_whole_rounds_equal_the_reference() -> None:
                 for i in range(6)
                 for j in range(6)
             ]
-            (loss + eta * torch.exp(-torch.stack(pairs).mean())).backward()
-            adam.step()
-            for w in models:
-                reference.step(list(w.values()), 0.0)  # forgets its gradients
+            adam.descend(loss + eta * torch.exp(-torch.stack(pairs).mean()))
         head = {k: torch.stack([w[f"head.{k}"].detach() for w in models]).mean(0) for k in ("weight", "bias")}
 
     found = part(ran.end.server, "generator")
@@ -670,8 +666,7 @@ def test_two_whole_rounds_equal_the_reference() -> None:
                     pairs = torch.randperm(4, generator=draws)
                     shown = features(w, images[pairs]) @ h["weight"].T + h["bias"]
                     loss = loss + mu * ((shown - latents[pairs]) ** 2).mean()
-                loss.backward()
-                reference.step([*w.values(), *h.values()], lr)
+                reference.descend(loss, lr, w, h)
             z = logits(w, every_x).detach()
             z = z / z.norm(dim=1, keepdim=True)
             for label in sorted(set(every_y.tolist())):
@@ -690,8 +685,7 @@ def test_two_whole_rounds_equal_the_reference() -> None:
             noise = torch.randn(len(rows), generator.design.noise, generator=draws, dtype=torch.float64)
             usual = generator.latents(noise).detach()
             mmd = kernel(made, made) + kernel(usual, usual) - 2 * kernel(made, usual)
-            (mmd + lam * ((made - q["weight"][labels[rows]]) ** 2).mean()).backward()
-            adam.step()
+            adam.descend(mmd + lam * ((made - q["weight"][labels[rows]]) ** 2).mean())
         place()
         images = generator(q["weight"]).detach()
     found = part(ran.end.server, "transformer")

@@ -16,10 +16,10 @@ from simulator.runners import Job, Work, carry_out
 from simulator.training.loop import StepFailed
 from simulator.training.phase import Nets, Phase
 from tests import federations
-from tests.methods.mine import Write, line, mine
+from tests.methods.mine import Write, line, load, mine
 from tui.common.errors import explain
 
-__all__ = ["mine"]
+__all__ = ["load", "mine"]
 PHASES = {"phases": "return [Phase('p', self.loss)]"}
 
 

@@ -286,8 +286,7 @@ def test_two_whole_rounds_equal_the_reference() -> None:
                 if t == 2:
                     apart = [h[y == c].mean(0) - guide[c] for c in y.unique()]
                     loss = loss + lam * torch.stack([(each**2).sum().sqrt() for each in apart]).mean()
-                loss.backward()
-                reference.step(list(w.values()), lr)
+                reference.descend(loss, lr, w)
             h = features(w, every_x).detach()
             pairs += [(h[every_y == label].mean(0), label) for label in sorted(set(every_y.tolist()))]
         by_class = {label: [mean for mean, other in pairs if other == label] for _, label in pairs}
@@ -301,8 +300,7 @@ def test_two_whole_rounds_equal_the_reference() -> None:
                     d = ((mean - made(p)) ** 2).sum(1).sqrt()
                     d = d + delta * torch.eye(4, dtype=torch.float64)[label]
                     losses.append(d[label] + torch.logsumexp(-d, 0))
-                torch.stack(losses).mean().backward()
-                reference.step(list(p.values()), server_lr)
+                reference.descend(torch.stack(losses).mean(), server_lr, p)
     ran.assert_ended({"prototypes": p}, {"model": models})
     assert ran.end.record is not None
     assert ran.end.record["method_metrics"]["margin"] == pytest.approx(delta, rel=1e-9)

@@ -24,10 +24,8 @@ from simulator.methods.fedapen import FedAPEN
 from simulator.methods.fedkd import decomposed, rank, restored, truncated
 from simulator.methods.fedlora import Adapter
 from simulator.methods.fedmrl import FedMRL
-from simulator.methods.pfedafm import Mixture
 from simulator.methods.pfedmoe import Gate
 from simulator.models import ImageShape, Network
-from simulator.models.network import NoHead
 from simulator.training.client import LocalClient
 from simulator.training.flops import FlopCache
 from simulator.training.loop import steps
@@ -41,14 +39,8 @@ from tests.networks import Plain, batch
 WIDE, HALF = "tiny_cnn", "tiny_cnn_w2"
 PIXEL = torch.ones(1, 1, 1, 1)
 LR = 0.1
-SMALL = {
-    "fml": "meme",
-    "fedapen": "meme",
-    "fedkd": "meme",
-    "fedmrl": "small",
-    "pfedafm": "small",
-    "pfedmoe": "small",
-}
+OF_MEME, OF_SMALL = ("fml", "fedapen", "fedkd"), ("fedmrl", "pfedafm", "pfedmoe")
+SMALL = dict.fromkeys(OF_MEME, "meme") | dict.fromkeys(OF_SMALL, "small")
 Train = Callable[[Rounds, int, int, Weights, Weights, dict[str, Weights]], None]
 """A client's training in round t, of a copy of the small network that all received, and of its own networks."""
 
@@ -104,7 +96,7 @@ def test_the_small_model_is_the_smallest_architecture_unless_another_is_named(na
             both(name, *models, **{option: architecture}).check()
 
 
-@pytest.mark.parametrize("name", ["fedmrl", "pfedafm", "pfedmoe"])
+@pytest.mark.parametrize("name", OF_SMALL)
 def test_a_client_answers_with_the_small_model_it_has_or_would_receive_next(name: str) -> None:
     """With an aggregated evaluation, it is the server's. Its private module is its own, and goes on as it was."""
     parts = federations.built(federations.config(name, federation={"participation": 1.0}))
@@ -134,8 +126,8 @@ def test_two_whole_rounds_of_fml_equal_the_reference() -> None:
         model = own["model"]
         for x, y in ran.batches("mutual", t, client):
             z, z_meme = logits(model, x), logits(meme, x)
-            (0.75 * ce(z, y) + 0.25 * kl(z_meme, z) + 0.4 * ce(z_meme, y) + 0.6 * kl(z, z_meme)).backward()
-            reference.step([*meme.values(), *model.values()], LR)
+            loss = 0.75 * ce(z, y) + 0.25 * kl(z_meme, z) + 0.4 * ce(z_meme, y) + 0.6 * kl(z, z_meme)
+            reference.descend(loss, LR, meme, model)
 
     assert_as_reference("fml", "meme", ("model",), train, alpha=0.75, beta=0.4)
 
@@ -172,8 +164,8 @@ def test_two_whole_rounds_of_fedmrl_equal_the_reference() -> None:
             g = features(small, x)
             u = torch.cat([(g[:, ::2] + g[:, 1::2]) / 2, features(model, x)], 1)
             v = u @ projection["weight"].T + projection["bias"]
-            (0.5 * ce(of_head(small, v[:, :2]), y) + 2.0 * ce(of_head(model, v), y)).backward()
-            reference.step([*small.values(), *model.values(), *projection.values()], LR)
+            loss = 0.5 * ce(of_head(small, v[:, :2]), y) + 2.0 * ce(of_head(model, v), y)
+            reference.descend(loss, LR, small, model, projection)
 
     options = {"d_1": 2, "m_small": 0.5, "m_large": 2.0}
     assert_as_reference("fedmrl", "small", ("model", "projection"), train, **options)
@@ -182,18 +174,7 @@ def test_two_whole_rounds_of_fedmrl_equal_the_reference() -> None:
 # pFedAFM
 
 
-def extractor() -> Times:
-    """G(x) = x."""
-    small = Times(1.0, 1)
-    small.head = NoHead(1, 2)  # type: ignore[assignment]
-    return small
-
-
-def test_alpha_is_the_weight_of_each_of_the_own_features() -> None:
-    """F(x) = 3x, and the own head's logits are (mixture, 0). x = 1: α · 3 + (1 − α) · 1."""
-    for alpha, mixture in [(0.25, 1.5), (1.0, 3.0), (0.0, 1.0)]:
-        nets = Nets(Times(3.0, 0), small=extractor(), alpha=Mixture(1, alpha))
-        assert both("pfedafm").predict(nets, {}, PIXEL).tolist() == [[mixture, 0.0]]
+def test_alpha_has_a_weight_for_each_of_the_own_features() -> None:
     for afm, start in ((both("pfedafm"), 1.0), (both("pfedafm", alpha=0.5), 0.5)):
         for client, width in zip(afm.federation.clients, (8, 4), strict=True):
             state = afm.init_client(client)
@@ -216,15 +197,14 @@ def test_two_whole_rounds_of_pfedafm_equal_the_reference() -> None:
         model, alpha = own["model"], own["alpha"]["weight"]
         for x, y in ran.batches("model", t, client):
             f = features(model, x)
-            ce(of_head(model, alpha * f + (1 - alpha) * pooled(features(received, x), f)), y).backward()
-            reference.step([*model.values(), alpha], LR)
+            mixture = alpha * f + (1 - alpha) * pooled(features(received, x), f)
+            reference.descend(ce(of_head(model, mixture), y), LR, model, own["alpha"])
             with torch.no_grad():
                 outside += int((alpha > 1).sum() + (alpha < 0).sum())
                 alpha.clamp_(0, 1)
         for x, y in ran.batches("small", t, client):
-            ce(of_head(model, pooled(features(small, x), features(model, x))), y).backward()
-            reference.step(list(small.values()), LR)
-            reference.step(list(model.values()), 0.0)  # forgets its gradients
+            loss = ce(of_head(model, pooled(features(small, x), features(model, x))), y)
+            reference.descend(loss, LR, small)
 
     ran = assert_as_reference("pfedafm", "small", ("model", "alpha"), train)
     assert outside > 0
@@ -292,8 +272,8 @@ def test_two_whole_rounds_of_pfedmoe_equal_the_reference() -> None:
         for x, y in ran.batches("model", t, client):
             f, shares = features(model, x), shares_of(own["gate"], x)
             g = pooled(features(small, x), f)
-            ce(of_head(model, shares[:, :1] * g + shares[:, 1:] * f), y).backward()
-            reference.step([*small.values(), *model.values(), *own["gate"].values()], LR)
+            loss = ce(of_head(model, shares[:, :1] * g + shares[:, 1:] * f), y)
+            reference.descend(loss, LR, small, model, own["gate"])
 
     assert_as_reference("pfedmoe", "small", ("model", "gate"), train, gate_hidden=6)
 
@@ -315,12 +295,10 @@ def test_two_whole_rounds_of_pfedes_equal_the_reference() -> None:
     ) -> None:
         model = own["model"]
         for x, y in ran.batches("model", t, client):
-            (0.7 * ce(logits(model, x), y) + 0.3 * ce(logits(model, made(received, x)), y)).backward()
-            reference.step(list(model.values()), LR)
+            loss = 0.7 * ce(logits(model, x), y) + 0.3 * ce(logits(model, made(received, x)), y)
+            reference.descend(loss, LR, model)
         for x, y in ran.batches("extractor", t, client, epochs=3):
-            ce(logits(model, made(extractor, x)), y).backward()
-            reference.step(list(extractor.values()), LR)
-            reference.step(list(model.values()), 0.0)  # forgets its gradients
+            reference.descend(ce(logits(model, made(extractor, x)), y), LR, extractor)
 
     options = {"mu": 0.3, "channels": 3, "extractor_epochs": 3}
     assert_as_reference("pfedes", "extractor", ("model",), train, **options)
@@ -429,8 +407,8 @@ def test_two_whole_rounds_of_fedapen_equal_the_reference() -> None:
         for rows in held_out.split(16) * 3 if t > 1 else ():
             lam = weights[client].requires_grad_()
             z, z_meme = (logits(w, x[rows]).detach() for w in (own, meme))
-            ce(lam * z + (1 - lam) * z_meme, y[rows]).backward()
-            weights[client] = (lam - 0.5 * lam.grad).detach().clamp(0, 1)
+            (slope,) = torch.autograd.grad(ce(lam * z + (1 - lam) * z_meme, y[rows]), lam)
+            weights[client] = (lam.detach() - 0.5 * slope).clamp(0, 1)
         lam = weights[client]
         for chosen in reference.orders(len(rest), 16, 2, reference.stream("batches/mutual", t, client)):
             rows = rest[chosen]
@@ -439,8 +417,7 @@ def test_two_whole_rounds_of_fedapen_equal_the_reference() -> None:
             of_own = of_own + ce(lam * z + (1 - lam) * z_meme.detach(), y[rows])
             of_meme = ce(z_meme, y[rows]) + kl(z, z_meme)
             of_meme = of_meme + ce(lam * z.detach() + (1 - lam) * z_meme, y[rows])
-            (of_own + of_meme).backward()
-            reference.step([*own.values(), *meme.values()], LR)
+            reference.descend(of_own + of_meme, LR, own, meme)
 
     options = {"lam_share": 0.6, "lam_lr": 0.5, "lam_epochs": 3}
     ran = assert_as_reference("fedapen", "meme", ("model",), train, **options)
