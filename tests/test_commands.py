@@ -36,9 +36,7 @@ def test_a_pause_within_a_round_holds_the_next_client_back_until_a_resume(tmp_pa
     assert federations.committed(folder) == alone(tmp_path, config())
 
 
-def test_a_pause_and_a_resume_are_answered_after_watchers_can_see_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pause_is_seen_before_it_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "s"
     states: list[tuple[str, str]] = []
     answer = checkpoints.Store.answer
@@ -229,9 +227,7 @@ def test_a_checkpoint_with_cka_measures_it_at_the_end_of_the_round(tmp_path: Pat
 
 
 @pytest.mark.long
-def test_a_note_of_an_unfinished_round_that_says_something_else_costs_its_clients_only(
-    tmp_path: Path,
-) -> None:
+def test_a_damaged_note_of_an_unfinished_round_costs_its_clients_only(tmp_path: Path) -> None:
     begun, expected = tmp_path / "s", alone(tmp_path, config())
     Session.create(config(), begun, tmp_path).run(Operator(begun, (trained(2, 1), "stop", {})))
     partial = checkpoints.SessionReader(begun).unfinished_round()

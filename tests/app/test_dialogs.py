@@ -132,9 +132,7 @@ def pictures(
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name == "fork" else pytest.mark.long) for name in DIALOGS]
 )
-def test_a_dialog_holds_at_each_size_in_ascii_and_without_colour(
-    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dialog_holds_at_each_size(name: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At each size its last line is in sight, also in the smallest terminal."""
     seen = pictures(name, home, [*SIZES, SMALLEST])
     for (width, height), shown in seen.items():

@@ -161,9 +161,7 @@ class Slow(Form[str]):
         return "done"
 
 
-def test_an_answer_that_takes_over_half_a_second_is_said_to_be_worked_on(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_answer_is_said_to_be_worked_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     form = Slow("Slow", [Field("x")])
     timers: list[tuple[float, Callable[[], None]]] = []
     monkeypatch.setattr(form, "set_timer", lambda *timer: timers.append(timer))
@@ -336,9 +334,7 @@ def test_what_cannot_be_is_refused_with_the_reason(stopped: Path) -> None:
     assert wish.choices.assignments == ["training.lr=0.1"]
 
 
-def test_a_fork_that_is_made_is_shown_if_that_was_asked_for_and_nobody_looks_at_anything_else(
-    home: Path,
-) -> None:
+def test_a_made_fork_is_shown_if_that_was_asked_for_and_nobody_looks_elsewhere(home: Path) -> None:
     app = opened(home)
 
     def forked(then: str) -> str:
@@ -373,9 +369,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 @pytest.mark.long
-def test_keys_typed_while_the_methods_are_asked_are_for_the_form_that_lists_them(
-    home: Path, answered: list[bool]
-) -> None:
+def test_keys_typed_while_the_methods_are_asked_are_for_their_form(home: Path, answered: list[bool]) -> None:
     app = opened(home)
 
     async def script(pilot: Pilot[str]) -> None:
@@ -428,9 +422,7 @@ def test_the_name_given_on_the_command_line_is_offered_while_it_is_free(home: Pa
 
 
 @pytest.mark.long
-def test_a_missing_data_set_is_named_replaced_by_digits_or_downloaded_with_its_progress(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_data_set_is_replaced_or_downloaded(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Callable[[int, int | None], None]] = []
     there: list[bool] = []
 
@@ -717,9 +709,7 @@ def test_a_session_is_deleted_only_after_its_name_is_typed(forked: Path) -> None
 
 
 @pytest.mark.long
-def test_of_marked_sessions_all_are_deleted_up_to_one_that_cannot_be(
-    forked: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_marked_sessions_are_deleted_until_one_stays(forked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remove = upkeep.sessions.remove
 
     def guarded(folder: Path) -> Path:

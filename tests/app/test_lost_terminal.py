@@ -103,9 +103,7 @@ def headless(folder: Path, *arguments: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ignores_hangup", [False, True])
-def test_a_run_whose_terminal_closes_is_stopped_and_resumes_bit_for_bit(
-    ignores_hangup: bool, tmp_path: Path
-) -> None:
+def test_a_run_whose_terminal_closes_stops_and_resumes(ignores_hangup: bool, tmp_path: Path) -> None:
     run = ["tui", "--session", "cut", "--rounds", "40", *SETTINGS, "--sessions-dir", tmp_path]
     with terminal(*run, ignores_hangup=ignores_hangup) as opened:
         wait_for_round(tmp_path / "cut", 2)
@@ -125,9 +123,7 @@ def test_a_run_whose_terminal_closes_is_stopped_and_resumes_bit_for_bit(
 
 @pytest.mark.long
 @pytest.mark.parametrize("ignores_hangup", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_a_watcher_whose_terminal_closes_ends_and_leaves_the_session_alone(
-    ignores_hangup: bool, tmp_path: Path
-) -> None:
+def test_a_watcher_whose_terminal_closes_ends_alone(ignores_hangup: bool, tmp_path: Path) -> None:
     headless(tmp_path, "run", "--session", "done", "--rounds", "1", *SETTINGS)
     before = (tmp_path / "done" / "events.jsonl").read_bytes()
     watch = ["tui", "--session", "done", "--sessions-dir", tmp_path]

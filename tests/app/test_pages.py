@@ -164,9 +164,7 @@ def test_it_follows_the_round_shown_and_a_run_that_goes_on(app: HtflApp) -> None
     drive(app, script)
 
 
-def test_nothing_is_computed_again_while_nothing_changes(
-    app: HtflApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_computed_again_without_a_change(app: HtflApp, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = list[View]()
 
     def count(view: View) -> Any:

@@ -124,9 +124,7 @@ def test_a_run_that_fails_is_shown_as_failed_with_a_notice_and_a_line_in_the_log
 
 
 @pytest.mark.parametrize("harm", [pytest.param("ledger.jsonl", marks=pytest.mark.long), ""])
-def test_a_session_that_is_damaged_or_vanishes_while_shown_is_said_and_the_app_goes_on(
-    harm: str, home: Path
-) -> None:
+def test_the_app_goes_on_if_its_session_is_damaged_or_vanishes(harm: str, home: Path) -> None:
     app = opened(home)
 
     async def script(pilot: Pilot[str]) -> None:
@@ -152,9 +150,7 @@ def test_a_session_that_is_damaged_or_vanishes_while_shown_is_said_and_the_app_g
 
 
 @pytest.mark.long
-def test_a_second_run_gets_a_process_of_its_own_whose_failure_is_told(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_failure_of_a_second_runs_process_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app, done, made = opened(home), threading.Event(), threading.Event()
     monkeypatch.setattr("htfl_sim.running.branch", lambda *given, **options: made.wait(600))
 
@@ -184,9 +180,7 @@ def test_a_second_run_gets_a_process_of_its_own_whose_failure_is_told(
 
 
 @pytest.mark.long
-def test_only_the_visible_panel_draws_and_one_that_fails_is_said(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_visible_panel_draws_and_may_fail(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Blank, view: View) -> None:
         raise ZeroDivisionError("a fault in a panel")
 
@@ -272,9 +266,7 @@ def ended(folder: Path, *arguments: str, under_way: list[bool] | None = None) ->
 
 
 @pytest.mark.long
-def test_why_a_process_failed_is_told_in_its_own_words_and_it_leaves_no_zombie(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_process_is_quoted_and_is_gone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     under_way: list[bool] = []
     (last,) = ended(tmp_path / "none", "resume", str(tmp_path / "none"), under_way=under_way)
     assert under_way == [False]  # what it told may be answered before its thread is gone

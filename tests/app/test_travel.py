@@ -81,9 +81,7 @@ def test_every_legend_on_the_screen_reads_the_round_that_arrows_choose(app: Htfl
 
 
 @pytest.mark.long
-def test_it_holds_in_all_panels_and_escape_puts_it_away_before_it_leads_back(
-    app: HtflApp, home: Path
-) -> None:
+def test_it_holds_in_all_panels_and_escape_first_puts_it_away(app: HtflApp, home: Path) -> None:
     async def script(pilot: Pilot[Any]) -> None:
         await shown(app, pilot)
         await until(pilot, lambda: isinstance(app.focused, Table))

@@ -90,9 +90,7 @@ NEWS = "--set evaluation.metrics_for=changed --set evaluation.initial=skip"
 
 
 @pytest.mark.long
-def test_a_first_round_too_large_to_be_read_back_is_refused_with_the_setting_that_helps(
-    cli: Cli, images: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_too_large_first_round_is_refused(cli: Cli, images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record of 100 clients takes more than 3,000 bytes, and that of the clients that changed fewer.
 
     Counts by class are the largest part, and the first to leave out.
@@ -184,9 +182,7 @@ SHOW = "import sys; from tui.cli import main; sys.exit(main(['show', sys.argv[1]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [SHOW, APP], ids=["show", "app"])
-def test_a_session_of_a_hundred_thousand_clients_opens_in_half_a_gigabyte(
-    program: str, tmp_path: Path
-) -> None:
+def test_a_hundred_thousand_clients_open_in_half_a_gigabyte(program: str, tmp_path: Path) -> None:
     folder = make_large(tmp_path / "large", 100_000, 500)
     opened = [sys.executable, "-c", program, str(folder)]
     done = subprocess.run(

@@ -189,9 +189,7 @@ OF_A_SESSION = [
 ]  # fmt: skip
 
 
-def test_a_refused_line_leaves_a_session_untouched_and_makes_nothing(
-    cli: Cli, done: Path, tmp_path: Path
-) -> None:
+def test_a_refused_line_leaves_a_session_untouched(cli: Cli, done: Path, tmp_path: Path) -> None:
     made.make(done.parent / "done2", clients=4, rounds=3)
     for name in ("folder.html", "folder.png"):
         (tmp_path / name).mkdir()
@@ -249,9 +247,7 @@ def test_a_session_that_another_process_holds_is_refused_with_its_number(cli: Cl
 
 
 @pytest.mark.long
-def test_a_full_disk_stops_a_run_that_can_be_resumed_when_there_is_room(
-    cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_resumes_after_a_full_disk(cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     room = 400_000
     write = os.write
 
@@ -338,9 +334,7 @@ REMEDIES = [
 ]  # fmt: skip
 
 
-def test_a_mistake_is_answered_with_words_that_work(
-    cli: Cli, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_a_remedy_works_as_it_is_typed(cli: Cli, tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "top2.py").write_text("def metric(scores, labels): return 1.0\n")
     for line, said, remedy in REMEDIES:
         with subtests.test(line):
@@ -529,9 +523,7 @@ def test_a_path_of_the_wrong_kind_is_never_called_a_bug(cli: Cli, tmp_path: Path
         (3, "hs.preset or hs.config"),
     ],
 )
-def test_a_run_of_something_else_than_a_configuration_names_the_call_that_makes_one(
-    tmp_path: Path, given: Any, made: str
-) -> None:
+def test_a_run_of_no_configuration_names_the_call_to_make_one(tmp_path: Path, given: Any, made: str) -> None:
     with pytest.raises(hs.ConfigError) as refused:
         hs.run(given, tmp_path / "s")
     assert made in str(refused.value)

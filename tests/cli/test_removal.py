@@ -26,9 +26,7 @@ def test_a_session_is_removed_whole_when_that_is_said(cli: Cli, done: Path) -> N
 RUN = "is run by process", "Stop it first: `htfl-sim stop"
 
 
-def test_no_session_is_removed_or_renamed_while_one_is_run_nor_takes_anothers_name(
-    cli: Cli, done: Path
-) -> None:
+def test_a_session_that_runs_is_neither_removed_nor_renamed(cli: Cli, done: Path) -> None:
     other = Path(shutil.copytree(done, done.parent / "other"))
     with Store.open(done, retention=checkpoints.Retention(last=3)):
         assert_refused(cli("rm", "other", "done", "--yes"), 4, *RUN)
@@ -87,9 +85,7 @@ def listed(cli: Cli, *tags: str) -> list[str]:
     return [each["name"] for each in cli("sessions", "--json", *(f"--tag={tag}" for tag in tags)).json()]
 
 
-def test_a_run_is_marked_and_found_and_its_bits_are_those_of_one_that_is_not(
-    cli: Cli, sessions: Path
-) -> None:
+def test_a_marked_run_is_found_and_has_the_same_bits(cli: Cli, sessions: Path) -> None:
     run = ("run", *TINY, "--rounds=1", "--method=standalone")
     assert cli(*run, "--session=a", "--tag=paper", "--tag=t3").code == 0
     assert cli(*run, "--session=b").code == 0

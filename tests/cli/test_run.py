@@ -25,9 +25,7 @@ from tui.common import errors
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-def test_a_run_prints_the_ledger_alone_on_stdout_and_a_line_a_round_and_its_results_on_stderr(
-    cli: Cli, sessions: Path
-) -> None:
+def test_a_run_prints_the_ledger_alone_on_stdout_and_the_rest_on_stderr(cli: Cli, sessions: Path) -> None:
     result = cli("run", *TINY, "--rounds=4", "--session=x", "--json")
     assert result.code == 0 and "\x1b" not in result.err
     records = SessionReader(sessions / "x").records()
@@ -125,9 +123,7 @@ def test_resuming_a_finished_session_says_so_and_changes_no_round(cli: Cli, done
 
 
 @pytest.mark.long
-def test_sigterm_and_sigint_end_with_a_checkpoint_and_resume_goes_on_from_there(
-    cli: Cli, sessions: Path
-) -> None:
+def test_sigterm_and_sigint_end_with_a_checkpoint_to_resume_from(cli: Cli, sessions: Path) -> None:
     options = [*TINY, "--rounds=2000", "--session=x"]
     assert stopped(["run", *options], after="round 2/", by=signal.SIGTERM) == -signal.SIGTERM
     first = SessionReader(sessions / "x").rounds()[-1]

@@ -34,9 +34,7 @@ def web() -> Any:
     return pytest.importorskip("aiohttp", reason="the extra `serve` is not installed")
 
 
-def test_without_the_extra_the_line_that_installs_it_is_named(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_line_that_installs_the_extra_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "textual_serve.server", None)
     refused = cli("tui", "--serve")
     assert refused.code == 2
@@ -65,9 +63,7 @@ def test_only_pages_of_this_server_reach_the_app_and_only_with_the_token() -> No
     assert tui.knows("secret", "secret", None) and tui.knows("secret", None, "secret")
 
 
-def test_a_page_that_is_opened_again_starts_no_second_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_opened_page_starts_no_second_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEXTUAL_DRIVER", "textual.drivers.web_driver:WebDriver")
     assert terminal.is_web() and terminal.is_there()
     choices = Choices(rounds=3)

@@ -75,18 +75,14 @@ def test_forks_stand_under_the_session_they_were_forked_from(cli: Cli, done: Pat
     assert row.endswith("done@1 (gone)") and row.split()[3] == "1/3"
 
 
-def test_sessions_that_claim_to_descend_from_one_another_are_listed_all_the_same(
-    cli: Cli, done: Path
-) -> None:
+def test_sessions_that_descend_from_one_another_are_listed(cli: Cli, done: Path) -> None:
     twin = Path(shutil.copytree(done, done.parent / "twin"))
     rewrite(done, id="a", parent={"id": "b", "name": "twin", "round": 1})
     rewrite(twin, id="b", parent={"id": "a", "name": "done", "round": 1})
     assert {each["name"] for each in cli("sessions", "--json").json()} == {"done", "twin"}
 
 
-def test_a_listing_reads_the_last_line_of_a_ledger_however_long_it_is(
-    cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_listing_reads_long_last_lines(cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = cli("sessions", "--json").json()
     monkeypatch.setattr("checkpoints.reader.TAIL", 5)
     assert cli("sessions", "--json").json() == whole
@@ -183,9 +179,7 @@ def test_prune_removes_what_the_dry_run_said(cli: Cli, done: Path) -> None:
     assert cli("verify", "done").code == 0
 
 
-def test_show_says_what_a_session_does_as_before_a_setting_existed_and_steers_no_terminal(
-    cli: Cli, done: Path
-) -> None:
+def test_show_says_what_a_session_does_as_before_and_steers_no_terminal(cli: Cli, done: Path) -> None:
     assert "as before" not in cli("show", "done").out
     config = SessionReader(done).document["config"] | {"preset": "\x1b[2Jcleared [bold]loud[/bold]"}
     older = config | {"cka": {key: value for key, value in config["cka"].items() if key != "untrained"}}
@@ -248,9 +242,7 @@ def test_the_confusion_matrix_is_printed_and_adds_up_to_the_ledger(cli: Cli, don
 # `htfl-sim checkpoint --cka` of a session that nobody runs
 
 
-def test_cka_of_a_kept_round_is_measured_after_the_fact_with_every_layers_matrix(
-    cli: Cli, done: Path
-) -> None:
+def test_cka_of_a_kept_round_is_measured_with_every_layers_matrix(cli: Cli, done: Path) -> None:
     before = sorted(path.name for path in done.rglob("*"))
     result = cli("checkpoint", "done", "--cka")
     assert result.code == 0 and "CKA between clients of done after round 3" in result.out

@@ -95,9 +95,7 @@ def test_an_owner_too_busy_to_answer_is_named_and_its_heartbeat_moves(cli: Cli, 
     assert_refused(result, 4, "no process answered", *where)
 
 
-def test_an_owner_whose_heartbeat_stands_still_is_not_waited_for(
-    cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_owner_is_not_waited_for(cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steering, "SILENT_SECONDS", 0.2)  # less than a beat
     with owned(done):
         result = cli("pause", "done")
@@ -127,9 +125,7 @@ def test_a_switch_tells_when_it_happened_and_when_it_is_kept(cli: Cli, done: Pat
     assert "in force since round 4" in said
 
 
-def test_a_switch_of_a_paused_session_is_not_waited_for(
-    cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_switch_while_paused_is_not_awaited(cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("htfl_sim.steering.UNREFUSED_SECONDS", 0.1)
     with owned(done, "paused"):
         result = cli("switch", "done", "fedssa")
@@ -155,9 +151,7 @@ def test_resuming_a_paused_session_lets_it_go_on_without_other_options(cli: Cli,
         ("interrupted", ["its run was interrupted after round 3", "sessions/done`"]),
     ],
 )
-def test_nobody_to_steer_is_said_with_the_state_and_what_to_do(
-    cli: Cli, done: Path, state: str, said: list[str]
-) -> None:
+def test_nobody_to_steer_is_said_with_what_to_do(cli: Cli, done: Path, state: str, said: list[str]) -> None:
     if state == "stopped":
         Store.open(done).close("stopped")
     elif state == "interrupted":

@@ -90,9 +90,7 @@ def tuned(sessions: Path, files: Files, ran: Path, another_process: Any) -> Path
     return sessions / "u"
 
 
-def test_a_study_folder_runs_no_file_that_only_its_study_toml_names(
-    cli: Cli, study: Path, files: Files, ran: Path
-) -> None:
+def test_a_study_runs_no_file_that_only_it_names(cli: Cli, study: Path, files: Files, ran: Path) -> None:
     for more in ((), ("--dry-run",), ("--on=slurm",), ("--point=0",), ("--extend", "--over=seed=0,1")):
         refused = cli("sweep", "t", *more)
         assert refused.code == 4 and not ran.exists(), refused.err
@@ -127,9 +125,7 @@ def test_the_words_of_the_refusal_run_it(
         another_process()
 
 
-def test_a_file_with_other_bytes_than_the_points_list_is_not_run(
-    cli: Cli, study: Path, files: Files, ran: Path
-) -> None:
+def test_a_file_with_other_bytes_is_not_run(cli: Cli, study: Path, files: Files, ran: Path) -> None:
     metric = Path(files.metrics[0])
     metric.write_text(metric.read_text() + "\n")
     refused = cli("sweep", "t", "--dry-run", *files.options())
@@ -137,9 +133,7 @@ def test_a_file_with_other_bytes_than_the_points_list_is_not_run(
     assert "the metric file right.py is not the one that study t was made with" in refused.err
 
 
-def test_a_file_of_the_same_name_and_bytes_elsewhere_takes_its_place(
-    cli: Cli, study: Path, files: Files, tmp_path: Path, ran: Path
-) -> None:
+def test_the_same_bytes_may_move(cli: Cli, study: Path, files: Files, tmp_path: Path, ran: Path) -> None:
     copies = [Path(file).rename(tmp_path / Path(file).name) for _, each in files for file in each]
     words = [f"--{kind}={file}" for kind, file in zip(("model", "metric", "selection"), copies, strict=True)]
     told = cli("sweep", "t", "--dry-run", *words)
@@ -252,9 +246,7 @@ TYPED = (
 
 
 @pytest.mark.parametrize("become", [as_pipe, as_device])
-def test_no_command_waits_for_a_path_that_is_typed(
-    cli: Cli, tmp_path: Path, become: Callable[[Path], None]
-) -> None:
+def test_no_command_waits_for_a_typed_path(cli: Cli, tmp_path: Path, become: Callable[[Path], None]) -> None:
     path = tmp_path / "named"
     for end in ("", ".py", ".csv", ".npz", ".toml"):
         become(path.with_suffix(end))
@@ -272,9 +264,7 @@ COMMANDS_ON_ONE = (
 
 
 @pytest.mark.parametrize("commands", [COMMANDS_ON_ONE[:12], COMMANDS_ON_ONE[12:]])
-def test_a_newline_in_a_folders_name_prints_no_line_of_its_own(
-    cli: Cli, done: Path, commands: tuple[str, ...]
-) -> None:
+def test_a_newline_in_a_name_begins_no_line(cli: Cli, done: Path, commands: tuple[str, ...]) -> None:
     """The name ends one line and begins another, which would pass for htfl-sim's own."""
     folder = done.rename(done.parent / "x\nwarning: all is well\x1b[2J")
     for command in commands:
@@ -284,9 +274,7 @@ def test_a_newline_in_a_folders_name_prints_no_line_of_its_own(
         assert "\x1b" not in told.out + told.err, command
 
 
-def test_inspect_lists_what_a_study_names_and_what_is_here(
-    cli: Cli, study: Path, files: Files, ran: Path
-) -> None:
+def test_inspect_lists_what_a_study_names(cli: Cli, study: Path, files: Files, ran: Path) -> None:
     Path(files.metrics[0]).write_text(METRIC)
     Path(files.selections[0]).unlink()
     found = cli("inspect", "t", "--json").json()
@@ -356,9 +344,7 @@ def test_a_study_is_marked_and_pruned_session_by_session(cli: Cli, two: Path) ->
     assert cli("prune", "two", "--keep-last=1", "--no-keep-best").out.count("removed: 1, 2;") == 2
 
 
-def test_a_study_is_renamed_with_the_links_between_its_points_unless_another_one_uses_it(
-    cli: Cli, two: Path
-) -> None:
+def test_a_study_is_renamed_with_its_links_unless_another_one_uses_it(cli: Cli, two: Path) -> None:
     other = Path(shutil.copytree(two, two.parent / "other"))
     link(other, 0)
     refused = cli("rename", "two", "again")
@@ -385,9 +371,7 @@ def test_a_study_is_removed_whole_but_not_while_one_of_its_sessions_is_run(cli: 
     ("name", "content"),
     [("study.toml", "a = [" + "{}," * 1_500_000 + "]"), ("points.json", "[" + "{}," * 4_000_000 + "{}]")],
 )
-def test_a_study_file_that_would_fill_the_memory_is_not_parsed(
-    cli: Cli, study: Path, name: str, content: str
-) -> None:
+def test_a_giant_study_file_is_not_parsed(cli: Cli, study: Path, name: str, content: str) -> None:
     written(study, name, content)
     for command in ("inspect t", "verify t"):
         told = cli(*command.split())

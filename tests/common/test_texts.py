@@ -99,9 +99,7 @@ def test_a_sparkline_has_a_character_for_each_value_from_the_lowest_to_the_highe
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), max_size=80), st.integers(0, 30))
-def test_a_sparkline_has_the_width_asked_for_and_the_characters_given(
-    values: list[float], width: int
-) -> None:
+def test_a_sparkline_has_the_width_asked_for(values: list[float], width: int) -> None:
     text = sparkline(values, width, "_-=")
     assert len(text) == width
     assert set(text) <= set("_-= ")
