@@ -99,8 +99,12 @@ def test_changing_federations_have_the_bits_and_times_of_those_in_process(inner:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in methods.names() if name != FAST[0]])
 def test_so_has_every_other_method(name: str) -> None:
-    subject = Subject(name)
+    """Actors with one client at a time, and with two side by side."""
+    subject, eight = Subject(name), {"clients": 8, "participation": 1.0}
     assert run(subject.built(runtime=RAY).engine) == run(subject.built().engine)
+    side_by_side = RAY | {"inner": "parallel", "workers_per_actor": 2}
+    there, here = (run(subject.built(federation=eight, runtime=each).engine) for each in (side_by_side, {}))
+    assert there == here
 
 
 @pytest.mark.slow

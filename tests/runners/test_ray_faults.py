@@ -5,12 +5,10 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import checkpoints
 from simulator.base.errors import ConfigError
@@ -18,7 +16,6 @@ from simulator.contract import Subject
 from simulator.data.datasets import data_folder
 from simulator.engine.progress import ClientStarted, ClientTrained, EvaluationStarted, Event, Warned
 from simulator.engine.round import Engine
-from simulator.runners import RoundInterrupted
 from simulator.sessions.session import Session
 from tests import federations
 from tests.runners.conftest import RAY, STACKS, pids, pool, run
@@ -109,35 +106,6 @@ def test_a_stack_whose_actor_is_killed_at_work_is_computed_again_as_a_whole() ->
     [warning], (first, second, *_) = killer.warnings, killer.begun
     assert f" died at work on clients {first}, {second} in round 2; they are computed again." in warning
     assert sorted(killer.begun) == list(range(8))
-
-
-def test_of_a_stack_in_which_a_client_diverged_nobody_is_kept_when_the_round_is_left() -> None:
-    """In the first stack a client has weights that are infinite; the round is left when a second one is done."""
-    sections = {**EIGHT, "runtime": {**STACKS, "workers": 1, "stack": 2}}
-    engine = Subject("standalone").built(**sections).engine
-    spoilt, other = engine._runner.longest_first(engine._runner._inner.bundles(range(8)))[0]
-    start = engine.initial_state()
-    weights = start.clients[spoilt].items()
-    infinite = {
-        name: tensor * torch.inf if tensor.is_floating_point() else tensor for name, tensor in weights
-    }
-    start = replace(start, clients=start.clients.after({spoilt: infinite}))
-    done: set[int] = set()
-
-    def note(event: Event) -> None:
-        if isinstance(event, ClientTrained):
-            done.add(event.client)
-
-    with pytest.raises(RoundInterrupted) as left:
-        engine.round(start, note, lambda finished, running: "leave" if done else "go")
-    finished = {update.client.id: update for update in left.value.updates}
-    assert len(done) == 4
-    assert finished.keys() == done - {spoilt, other}
-    again = engine.round(start, lambda event: None, finished=finished)
-    alone = engine.round(start, lambda event: None)
-    engine.close()
-    assert alone.record is not None and alone.record["diverged"] == [spoilt]
-    assert federations.state_bits(again) == federations.state_bits(alone)
 
 
 def test_a_run_without_actors_waits_says_so_and_goes_on_with_one(monkeypatch: pytest.MonkeyPatch) -> None:

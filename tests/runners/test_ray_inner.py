@@ -4,7 +4,7 @@ import functools
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from simulator import methods
 from simulator.base.errors import ConfigError, NotEnoughMemory
 from simulator.base.sections import RuntimeConfig
 from simulator.config import idle
@@ -32,7 +31,6 @@ from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session, other_bits
 from simulator.training.trainer import TrainingContext
 from tests import federations
-from tests.runners.conftest import run
 
 EVERYBODY = {"clients": 8, "participation": 1.0}
 """Of whom four have one architecture, and four another."""
@@ -185,28 +183,6 @@ def test_where_memory_lacks_for_clients_side_by_side_fewer_to_an_actor_help() ->
         memory_for_training(held, 1, 0, held.workers),
     ):
         raise torch.OutOfMemoryError("out of memory")
-
-
-@pytest.fixture(scope="module")
-def side_by_side() -> Iterator[dict[str, Any]]:
-    """Settings with two actors of two clients each, which stay for all tests."""
-    pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
-    runtime = holding("parallel", workers=2, workers_per_actor=2)
-    engine = Subject("fedavg").built(runtime=runtime).engine
-    [place] = engine.open()
-    assert place["workers"] == 4
-    yield runtime
-    engine.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", methods.names())
-def test_actors_with_clients_side_by_side_have_the_same_bits(name: str, side_by_side: dict[str, Any]) -> None:
-    subject = Subject(name)
-    there, here = (
-        run(subject.built(federation=EVERYBODY, runtime=each).engine) for each in (side_by_side, {})
-    )
-    assert there == here
 
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.bool)

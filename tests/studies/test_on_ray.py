@@ -1,7 +1,5 @@
 """Points on Ray: the sessions of points run here, whether their nodes share the study's folder or not."""
 
-import os
-import signal
 import tempfile
 import threading
 import time
@@ -25,7 +23,7 @@ from simulator.studies.study import StudySpec
 from simulator.studies.sweep import Plan, SweepResult, plan, sweep
 from tests import federations
 from tests.own import METRIC, written
-from tests.reliability.sessions import AnyProcess, configuration, finish, messages, rounds, start
+from tests.reliability.sessions import configuration, finish, messages, rounds, start, wait_until
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 
@@ -265,54 +263,24 @@ def test_own_files_and_the_session_to_branch_off_go_along(tmp_path: Path, elsewh
         assert there.parent == at_home.parent
 
 
-def begun(folder: Path, *words: str, before: tuple[str, ...] = ()) -> AnyProcess:
-    """`htfl-sim sweep t --on ray`, of two points that have come to two rounds each."""
-    config = configuration(folder, "standalone", 60)
-    about = ["--config", config, "--over", "method=standalone,fedgh", "--on", "ray", "--no-progress"]
-    process = start(folder, "sweep", "t", *about, *words, before=before)
-    deadline = time.monotonic() + 600
-    while not all(rounds(folder / "t" / name) >= 2 for name in OVER["method"]):
-        assert process.poll() is None and time.monotonic() < deadline, messages(folder)
-        time.sleep(0.05)
-    return process
-
-
-def end_as_runs_left_alone(folder: Path) -> None:
-    for name in OVER["method"]:
-        finish(folder, "run", "--config", f"{folder}/tiny.toml", "--method", name, "--session", name)
-        assert federations.committed(folder / "t" / name) == federations.committed(folder / name)
-        assert checkpoints.verify(folder / "t" / name) == []
-
-
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
-def test_points_stop_with_their_sweep_and_the_next_goes_on(tmp_path: Path, by: signal.Signals) -> None:
-    """A Ctrl-C reaches every process of the terminal's, also those that Ray started. A killed sweep leaves points."""
-    process = begun(tmp_path, before=("setsid",))
-    if by == signal.SIGKILL:
-        process.kill()
-    else:
-        os.killpg(process.pid, by)
-    assert process.wait(timeout=600) == -by, messages(tmp_path)
-    if by == signal.SIGINT:
-        assert "stopped by SIGINT, every point with a checkpoint" in messages(tmp_path)
-        assert "htfl-sim sweep t --on ray" in messages(tmp_path) and "Traceback" not in messages(tmp_path)
-        states = {SessionReader(path).state() for path in checkpoints.sessions(tmp_path / "t")}
-        assert states <= {"stopped", "finished"}
-    finish(tmp_path, "sweep", "t", "--on", "ray", "--jobs", "2")
-    end_as_runs_left_alone(tmp_path)
-
-
 def test_points_of_a_node_that_dies_are_begun_again_on_the_other(tmp_path: Path) -> None:
     """Of one core each; the one without the cluster's head is killed when both points are at work."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    config, points = configuration(tmp_path, "standalone", 60), ("standalone", "fedgh")
     try:
         node = cluster.add_node(num_cpus=1)
-        sweeping = begun(tmp_path, "--set", f"runtime.address={cluster.address}", "--workers", "1")
+        asked = ["t", "--config", config, "--over", "method=standalone,fedgh", "--on", "ray", "--no-progress"]
+        there = ["--set", f"runtime.address={cluster.address}", "--workers", "1"]
+        sweeping = start(tmp_path, "sweep", *asked, *there)
+        wait_until(lambda: all(rounds(tmp_path / "t" / name) >= 2 for name in points), sweeping)
         cluster.remove_node(node, allow_graceful=False)
         assert sweeping.wait(timeout=1200) == 0, messages(tmp_path)
     finally:
         cluster.shutdown()
     assert "; it starts again" in messages(tmp_path)
-    end_as_runs_left_alone(tmp_path)
+    for name in points:
+        finish(tmp_path, "run", "--config", config, "--method", name, "--session", name)
+        assert federations.committed(tmp_path / "t" / name) == federations.committed(tmp_path / name)
+        assert checkpoints.verify(tmp_path / "t" / name) == []

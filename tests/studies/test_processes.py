@@ -1,12 +1,11 @@
 """Sweeps as processes: stopped, killed, steered, at the same time; what they leave is what undisturbed runs leave."""
 
-import itertools
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from tests.reliability.sessions import AnyProcess, configuration, finish, messag
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 LONG = 40
-FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 METHODS = ("standalone", "fedgh")
 Committed = tuple[list[dict[str, Any]], dict[str, str]]
 FAILING = """
@@ -34,9 +32,9 @@ class Failing(Standalone):
 
 
 @contextmanager
-def sweeping(folder: Path, *arguments: str) -> Iterator[AnyProcess]:
+def sweeping(folder: Path, *arguments: str, before: tuple[str, ...] = ()) -> Iterator[AnyProcess]:
     """A sweep at work; it is killed if the test leaves it, and then its points stop by themselves."""
-    process = start(folder, "sweep", *arguments)
+    process = start(folder, "sweep", *arguments, before=before)
     try:
         yield process
     finally:
@@ -66,31 +64,30 @@ def workers_of(process: AnyProcess) -> list[int]:
     return [int(pid) for pid in found.stdout.split()]
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_every_point_with_a_checkpoint(
-    tmp_path: Path, alone: dict[str, Committed], by: signal.Signals
+@pytest.mark.parametrize("on", [["--jobs", "2"], ["--on", "ray", "--workers", "1"]], ids=["here", "ray"])
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_points_stop_with_their_sweep_and_the_next_goes_on(
+    tmp_path: Path, alone: dict[str, Committed], by: signal.Signals, on: list[str]
 ) -> None:
-    with sweeping(tmp_path, *asked(tmp_path), "--jobs", "2") as process:
+    """A Ctrl-C reaches every process of the terminal's, also those that Ray started. A killed sweep leaves points."""
+    if "ray" in on:
+        pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
+    with sweeping(tmp_path, *asked(tmp_path), *on, before=("setsid",)) as process:
         wait_until(lambda: sum(rounds(tmp_path / "t" / name) for name in METHODS) >= 3, process)
-        process.send_signal(by)
+        if by == signal.SIGINT:
+            os.killpg(process.pid, by)
+        else:
+            process.send_signal(by)
         assert process.wait(timeout=600) == -by, messages(tmp_path)
-    begun = [SessionReader(path) for path in checkpoints.sessions(tmp_path / "t")]
-    stopped = [session for session in begun if session.state() == "stopped"]
-    assert stopped and {session.state() for session in begun} <= {"stopped", "finished"}
-    assert {session.events()[-1]["reason"] for session in stopped} == {"SIGTERM"}
-    assert "stopped by SIG" in messages(tmp_path) and "Traceback" not in messages(tmp_path)
-    finish(tmp_path, "sweep", "t")
-    for name in METHODS:
-        assert federations.committed(tmp_path / "t" / name) == alone[name]
-
-
-def test_a_killed_sweep_s_points_stop_and_the_next_goes_on(
-    tmp_path: Path, alone: dict[str, Committed]
-) -> None:
-    with sweeping(tmp_path, *asked(tmp_path), "--jobs", "2") as process:
-        wait_until(lambda: any(rounds(tmp_path / "t" / name) for name in METHODS), process)
-        process.kill()
-    finish(tmp_path, "sweep", "t", "--jobs", "2")
+    if by != signal.SIGKILL:
+        begun = [SessionReader(path) for path in checkpoints.sessions(tmp_path / "t")]
+        stopped = [session for session in begun if session.state() == "stopped"]
+        assert stopped and {session.state() for session in begun} <= {"stopped", "finished"}
+        assert {session.events()[-1]["reason"] for session in stopped} == {"SIGTERM"}
+        said = messages(tmp_path)
+        assert f"stopped by {by.name}, every point with a checkpoint" in said and "Traceback" not in said
+        assert ("htfl-sim sweep t --on ray" in said) == ("ray" in on)
+    finish(tmp_path, "sweep", "t", *on)
     for name in METHODS:
         assert federations.committed(tmp_path / "t" / name) == alone[name]
         assert checkpoints.verify(tmp_path / "t" / name) == []
@@ -159,33 +156,3 @@ def test_branching_off_a_round_equals_fork_and_run_by_hand(tmp_path: Path) -> No
         setting = ["--set", f"method.mu={mu}", "--rounds", "5"]
         finish(tmp_path, "fork", "parent", "--at-round", "2", "--session", f"m{mu}", *setting, "--run")
         assert federations.committed(tmp_path / "t" / f"mu{mu}") == federations.committed(tmp_path / f"m{mu}")
-
-
-@pytest.mark.skipif(not FASHION_MNIST.is_dir(), reason="needs Debian's dataset-fashion-mnist")
-def test_a_study_killed_five_times_ends_as_undisturbed_runs_do(tmp_path: Path) -> None:
-    """FedLoRA, Standalone, FedGH and FedSSA on Fashion-MNIST, 3 seeds: sweep and points are killed by turns."""
-    methods, seeds = ("fedlora", "standalone", "fedgh", "fedssa"), range(3)
-    small = ["--dataset", "fashion_mnist", "--rounds", "3", "--set", "data.limit=1500"]
-    axes = ["--over", f"method={','.join(methods)}", "--over", "seed=0..2"]
-    words = ["t", "--preset", "{method}_htm5", *small, *axes]
-
-    def done() -> int:
-        return sum(rounds(tmp_path / "t" / f"{method}-s{seed}") for method in methods for seed in seeds)
-
-    for kill in range(5):
-        before = done()
-        with sweeping(tmp_path, *words, "--jobs", "2") as process:
-            while done() <= before:
-                assert process.poll() is None, messages(tmp_path)
-                time.sleep(0.01)
-            for victim in workers_of(process) if kill % 2 else [process.pid]:
-                with suppress(ProcessLookupError):
-                    os.kill(victim, signal.SIGKILL)
-            if kill % 2:
-                process.kill()
-    finish(tmp_path, "sweep", "t", "--jobs", "2")
-    for method, seed in itertools.product(methods, seeds):
-        name = f"{method}-s{seed}"
-        finish(tmp_path, "run", "--preset", f"{method}_htm5", *small, f"--seed={seed}", "--session", name)
-        assert federations.committed(tmp_path / "t" / name) == federations.committed(tmp_path / name)
-        assert checkpoints.verify(tmp_path / "t" / name) == []
