@@ -299,49 +299,12 @@ def told(method: FedGen, client: int, counts: list[int], weight: float = 0.0) ->
     return sharing.sent(method, client, counts=counts, **full)
 
 
-class One(nn.Module):
-    """Makes (1, 0) of everything."""
-
-    def forward(self, noise: Tensor, y: Tensor) -> Tensor:
-        return torch.tensor([[1.0, 0.0]]).expand(len(y), 2)
-
-
-TWO_HEADS = {
-    "weight": torch.tensor([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]]),
-    "bias": torch.zeros(2, 2),
-    "shares": torch.tensor([[0.75, 0.5], [0.25, 0.5]]),
-    "samples": torch.tensor([0.75, 0.25]),
-}
-"""On (1, 0) the first says (1, 0) and the second (0, 1)."""
-
-
-def test_the_clients_teach_by_their_losses_or_by_their_mean_logits() -> None:
-    """y = 0. Plain mean of the logits (.5, .5): log 2. Losses: .75·log(1 + e⁻¹) + .25·log(1 + e). Weighted mean of
-    the logits (.75, .25): log(1 + e^−.5).
-    """
-    label, draws = torch.tensor([0]), {"noise": torch.zeros(1, 1)}
-    for teacher, loss in [("mean_logits", 0.6931472), ("losses", 0.5632617), ("logits", 0.4740770)]:
-        method = fedgen_with(teacher=teacher, diversity=0.0)
-        found = method.server_loss(Nets(generator=One()), TWO_HEADS, Batch(label, label), draws)
-        assert found.item() == pytest.approx(loss)
-
-
 def test_a_class_that_nobody_holds_is_never_drawn() -> None:
     """And the others as often as their shares say: 3,000 of 12,000, give or take four standard deviations (48)."""
     drawn = classes_from(torch.tensor([0.25, 0.0, 0.75]), 12_000, reference.stream("test", 1))
     counts = drawn.bincount(minlength=3).tolist()
     assert counts[1] == 0
     assert abs(counts[0] - 3000) < 4 * 48
-
-
-def test_noise_is_drawn_from_its_stream_as_the_setting_says() -> None:
-    """Four standard deviations of a mean of at least 12,000 draws are below 0.04."""
-    for noise, mean, least in [("normal", 0.0, -math.inf), ("uniform", 0.5, 0.0)]:
-        fedgen = fedgen_with(noise=noise, noise_width=32)
-        drawn, again = (fedgen.noise(400, reference.stream("test", 1)) for _ in range(2))
-        assert torch.equal(drawn, again)
-        assert drawn.mean().item() == pytest.approx(mean, abs=0.04)
-        assert drawn.min().item() >= least
 
 
 def test_classes_are_made_as_the_participants_hold_them() -> None:
@@ -354,15 +317,6 @@ def test_classes_are_made_as_the_participants_hold_them() -> None:
         server = fedgen.aggregate(2, before, [told(fedgen, 0, [2, 1]), told(fedgen, 2, [4, 3])]).server
         assert server["labels"].tolist() == pytest.approx(shares)
         assert server["counts"].tolist() == [[2, 1, 0], [90, 0, 0], [0, 4, 3]]
-
-
-def test_heads_are_averaged_plainly_or_by_samples() -> None:
-    """Heads of 4 and 8, n = 1 and 3: (4 + 8)/2 = 6, or (1·4 + 3·8)/4 = 7."""
-    for weighting, mean in [("plain", 6.0), ("samples", 7.0)]:
-        fedgen = fedgen_with(samples=[1, 3], weighting=weighting)
-        uplinks = [told(fedgen, k, [1, 1, 1], weight) for k, weight in enumerate((4.0, 8.0))]
-        merged = fedgen.aggregate(1, fedgen.init_server(), uplinks).server
-        assert merged["head/weight"].eq(mean).all() and merged["head/bias"].eq(mean).all()
 
 
 def test_the_weights_of_what_is_made_decay_from_where_the_method_began() -> None:
@@ -413,22 +367,40 @@ def drawn(p: Tensor, count: int, draws: torch.Generator) -> Tensor:
     return torch.stack([(p / row).argmax() for row in times])
 
 
-def normal(count: int, draws: torch.Generator) -> Tensor:
-    return torch.randn(count, 3, generator=draws, dtype=torch.float64)
-
-
-def test_three_whole_rounds_equal_the_reference() -> None:
+@pytest.mark.parametrize(
+    ("teacher", "others"),
+    [
+        ("mean_logits", {}),
+        ("losses", {"noise": "uniform", "labels": "uniform"}),
+        ("logits", {"weighting": "samples"}),
+    ],
+)
+def test_three_whole_rounds_equal_the_reference(teacher: str, others: dict[str, str]) -> None:
     """Three clients of two classes each; in the first round there is no generator yet."""
     lr, server_lr, alpha, beta, decay, eta = 0.1, 0.01, 2.0, 0.5, 0.5, 0.3
     options = {"alpha": alpha, "beta": beta, "decay": decay, "diversity": eta, "noise_width": 3, "hidden": 5}
-    options |= {"server_steps": 4, "server_batch": 6, "server_lr": server_lr}
-    ran = reference.Rounds.of("fedgen", 3, lr, method=options)
+    options |= {"server_steps": 4, "server_batch": 6, "server_lr": server_lr, "teacher": teacher}
+    ran = reference.Rounds.of("fedgen", 3, lr, method=options | others)
     models, head, initial = ran.of_clients("model"), part(ran.server, "head"), part(ran.server, "generator")
-    counts = torch.stack([torch.bincount(y, minlength=4).double() for _, y in ran.data]).sum(0)
-    p = counts / counts.sum()
+    counts = torch.stack([torch.bincount(y, minlength=4).double() for _, y in ran.data])
+    of_class, samples = counts / counts.sum(0), counts.sum(1) / counts.sum()
+    p = counts.sum(0) / counts.sum()
+    p = torch.full_like(p, 1 / 4) if "labels" in others else p
     g = reference.leaves({name: each for name, each in initial.items() if name.endswith(("weight", "bias"))})
     mean, variance = initial["layers.1.running_mean"].clone(), initial["layers.1.running_var"].clone()
     adam = reference.Adam(g, server_lr)
+
+    def noise_of(count: int, draws: torch.Generator) -> Tensor:
+        draw = torch.rand if "noise" in others else torch.randn
+        return draw(count, 3, generator=draws, dtype=torch.float64)
+
+    def taught(z: Tensor, y: Tensor) -> Tensor:
+        scores = torch.stack([of_head(w, z) for w in models])
+        if teacher == "losses":
+            losses = torch.logsumexp(scores, 2) - scores[:, range(len(y)), y]
+            return (of_class[:, y] * losses).sum(0).mean()
+        return ce(scores.mean(0) if teacher == "mean_logits" else torch.einsum("k,kbc", samples, scores), y)
+
     for t in (1, 2, 3):
         name = "model" if t == 1 else "guided"
         for client, w in enumerate(models):
@@ -439,27 +411,28 @@ def test_three_whole_rounds_equal_the_reference() -> None:
                 loss = ce(z, y)
                 if t > 1:
                     labels = drawn(p, len(y), draws)
-                    of_class = made(g, normal(len(y), draws), labels, mean, variance).detach()
-                    of_own = made(g, normal(len(y), draws), y, mean, variance).detach()
-                    loss = loss + alpha * decay ** (t - 1) * ce(of_head(w, of_class), labels)
+                    of_drawn = made(g, noise_of(len(y), draws), labels, mean, variance).detach()
+                    of_own = made(g, noise_of(len(y), draws), y, mean, variance).detach()
+                    loss = loss + alpha * decay ** (t - 1) * ce(of_head(w, of_drawn), labels)
                     loss = loss + beta * decay ** (t - 1) * kl(of_head(w, of_own), z)
                 reference.descend(loss, lr, w)
 
         draws = reference.stream("draws/generator", t)
         for y in drawn(p, 24, reference.stream("labels", t)).split(6):
-            noise = normal(6, draws)
+            noise = noise_of(6, draws)
             h = hidden(g, noise, y)
             z = made(g, noise, y, h.mean(0), h.var(0, unbiased=False))
             mean = 0.9 * mean + 0.1 * h.mean(0).detach()
             variance = 0.9 * variance + 0.1 * h.var(0).detach()
-            loss = ce(torch.stack([of_head(w, z) for w in models]).mean(0), y)
             pairs = [
                 (noise[i] - noise[j]).square().mean() * (z[i] - z[j]).abs().mean()
                 for i in range(6)
                 for j in range(6)
             ]
-            adam.descend(loss + eta * torch.exp(-torch.stack(pairs).mean()))
-        head = {k: torch.stack([w[f"head.{k}"].detach() for w in models]).mean(0) for k in ("weight", "bias")}
+            adam.descend(taught(z, y) + eta * torch.exp(-torch.stack(pairs).mean()))
+        heads = [{k: w[f"head.{k}"].detach() for k in ("weight", "bias")} for w in models]
+        plain = {k: torch.stack([each[k] for each in heads]).mean(0) for k in heads[0]}
+        head = ran.mean(heads) if "weighting" in others else plain
 
     found = part(ran.end.server, "generator")
     assert found.pop("layers.1.num_batches_tracked") == 12

@@ -95,13 +95,6 @@ def test_the_debiased_one_is_the_mean_over_distinct_images(n: int, p: int, q: in
     assert alike(x, y, debiased=True) == pytest.approx(by_counting(x, y), abs=1e-5)
 
 
-def test_four_images_by_hand() -> None:
-    """(1, 1, −1, −1) and (1, −1, 1, −1) share nothing; x and z = (3, 1, −1, −3) share (x·z)²/(x·x z·z) = 64/80."""
-    x, y, z = (torch.tensor(v).reshape(4, 1) for v in ([1.0, 1, -1, -1], [1.0, -1, 1, -1], [3.0, 1, -1, -3]))
-    assert alike(x, y) == pytest.approx(0.0, abs=1e-6)
-    assert alike(x, z) == pytest.approx(0.8, abs=1e-6)
-
-
 @ESTIMATORS
 @given(seed=st.integers(0, 99), scale=st.floats(1e-6, 1e6), shift=st.floats(-10, 10))
 def test_a_model_is_like_itself_turned(debiased: bool, seed: int, scale: float, shift: float) -> None:

@@ -28,7 +28,7 @@ SMALL = [name for name in models.names() if not LARGE.fullmatch(name)]
 TINY = [name for name in SMALL if name.startswith("tiny")]
 FAMILIES = {
     family: [name for name in models.names() if LARGE.fullmatch(name) and name.startswith(family)]
-    for family in (
+    for family in [
         "resnet",
         "googlenet",
         "vit",
@@ -40,7 +40,7 @@ FAMILIES = {
         "text",
         "small",
         "tiny",
-    )
+    ]
 }
 
 
