@@ -590,7 +590,7 @@ def why(session: Place, client: int, round: int | None = None, *, sessions_dir: 
         raise SessionUnreadable(run.error)
     with well_formed(folder):
         at = run.round if round is None else round
-        measured = last_measured(run.ledger.measured, at)
+        measured = last_measured(run.ledger.whole.measured, at)
         partner = next(iter(Partners().find(run, folders.sessions_folder(folder))), None)
         baseline, shared = (read(partner.folder), partner.shared) if partner else (None, 0)
         return explained(run, client, round, cka=measured, baseline=baseline, shared=shared)

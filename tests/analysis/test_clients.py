@@ -94,9 +94,9 @@ def test_incidents_are_listed_by_round() -> None:
     # Client 4 diverges in round 5, client 3 takes no part in every fourth round.
     records = [sessions.record(round, 5) for round in range(1, 9)]
     records[1] |= {"dropped": [3]}
-    assert incidents(records, 3) == Incidents(diverged=(), dropped=(2,), absent=(4, 8))
-    assert incidents(records, 4) == Incidents(diverged=(5,), dropped=(), absent=())
-    assert incidents(records, 0) == Incidents((), (), ())
+    assert incidents(records, 3) == Incidents(diverged=[], dropped=[2], absent=[4, 8])
+    assert incidents(records, 4) == Incidents(diverged=[5], dropped=[], absent=[])
+    assert incidents(records, 0) == Incidents([], [], [])
 
 
 def test_a_round_says_of_every_client_what_became_of_it() -> None:

@@ -54,7 +54,7 @@ def test_a_round_that_is_missing_is_named() -> None:
 
 
 def test_cka_is_that_of_the_last_round_measured(tmp_path: Path) -> None:
-    measured = read(sessions.make(tmp_path / "s", rounds=12, clients=3, cka_every=5)).ledger.measured
+    measured = read(sessions.make(tmp_path / "s", rounds=12, clients=3, cka_every=5)).ledger.whole.measured
     assert [one.round for one in measured] == [5, 10]
     assert last_measured(measured, 4) is None
     assert last_measured(measured, 9) is measured[0]
@@ -126,7 +126,7 @@ def test_a_glance_is_what_reading_all_gives(tmp_path: Path) -> None:
     assert short.records == whole.records
     assert np.array_equal(short.curves.accuracy.values, whole.curves.accuracy.values)
     assert (short.method, short.methods) == ("fedssa", ((1, "fedlora"), (7, "fedssa")))
-    assert [each.round for each in short.ledger.measured] == [5, 10]
+    assert [each.round for each in short.ledger.whole.measured] == [5, 10]
 
 
 def test_rounds_after_the_last_checkpoint_count(tmp_path: Path) -> None:

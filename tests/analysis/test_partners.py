@@ -15,7 +15,6 @@ from simulator.results.analysis.feed import read
 from simulator.results.analysis.gain import (
     SHADOW,
     Partners,
-    Worst,
     client_gains,
     common_rounds,
     gain_after,
@@ -162,9 +161,9 @@ def test_three_clients_by_hand() -> None:
         found = gain_after(own, run(OTHER), round)
         assert found is not None and (found.clients, found.better, found.worse) == counts
     assert found is not None and found.mean == approx((0.25 - 0.05 - 0.10) / 3)
-    assert found.worst == Worst(2, approx(-0.10), (1, 1, 3))
+    assert (found.worst, found.least, found.correct) == (2, approx(-0.10), (1, 1, 3))
     unsaid = gain_after(run(OWN), run(OTHER), 2)  # how many samples it tests
-    assert unsaid is not None and unsaid.worst == Worst(2, approx(-0.10), None)
+    assert unsaid is not None and (unsaid.worst, unsaid.correct) == (2, None)
 
 
 def test_a_verdict_names_the_round_the_losing_clients_and_the_test() -> None:

@@ -15,6 +15,7 @@ import presets
 from simulator import methods
 from simulator.base.nested import as_toml
 from simulator.config import Config, cautions, idle, keys
+from tests.analysis.runs import record
 from tests.cli.conftest import Cli
 from tui.cli import output
 from tui.cli.machine import _terminal
@@ -253,8 +254,8 @@ def test_presets_are_listed_by_paper_method_and_data(cli: Cli) -> None:
 
 def test_a_run_in_which_every_client_diverged_says_so() -> None:
     def said(*rounds: list[int]) -> str:
-        records = [{"round": n, "participants": [0, 1], "diverged": each} for n, each in enumerate(rounds, 1)]
-        return str(diverged(records))
+        named = {"participants": [0, 1]}
+        return str(diverged([record(n, 0.5, **named, diverged=each) for n, each in enumerate(rounds, 1)]))
 
     assert said([], []) == "None"
     assert "1 client in 1 round of 2" in said([1], [])

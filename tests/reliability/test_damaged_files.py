@@ -75,7 +75,7 @@ def test_a_changed_digit_is_shown_as_damage(cli: Cli, done: Path, round: int, ke
         hs.open(done).records()
     feed = Feed(done)
     feed.poll()
-    assert rebuilt in str(feed.run.error) and not feed.run.ledger.records
+    assert rebuilt in str(feed.run.error) and not feed.run.records
     status = Status("done", 3).read(done)
     assert (status.state, status.round, status.accuracy) == ("failed", 0, None) and rebuilt in status.reason
     _, (fault,) = read_overviews([done])

@@ -220,7 +220,7 @@ class View:
     @property
     def measured(self) -> Sequence[CkaMeasurement]:
         """CKA in order of round: what the run measured, and what was computed from its checkpoints."""
-        recorded = self.run.ledger.measured
+        recorded = self.run.ledger.whole.measured
         if not (computed := self.similarities.of(self.run)):
             return recorded
         found = {each.round: each for each in (*computed, *recorded)}

@@ -416,7 +416,7 @@ def _facts(config: "Config", report: "Report | None") -> list[tuple[str, object]
 
 
 def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
-    from simulator.results.analysis.ledger import Divergence
+    from simulator.results.analysis.ledger import Divergence, totals_of
     from simulator.sessions.reader import CheckedReader
 
     reader, name = CheckedReader(session.folder), hs.folders.name_of(session.folder)
@@ -433,7 +433,7 @@ def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Me
         last, best = records[-1], max(records, key=lambda record: record["accuracy"]["mean"] or 0.0)
         seconds = [record["timing"]["seconds"] for record in records[before:]]
         traffic = last["bytes"]
-        if not Divergence.of_records(records).untrained:
+        if not Divergence.of(totals_of(records)).untrained:
             pairs += [
                 ("accuracy", f"{percent(last['accuracy']['mean'])} mean over clients"),
                 ("best", f"{percent(best['accuracy']['mean'])} in round {best['round']}"),
@@ -449,9 +449,9 @@ def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Me
 
 def diverged(records: Sequence[Record]) -> str | None:
     """The clients whose losses were no longer finite, in words; None if there are none."""
-    from simulator.results.analysis.ledger import Divergence
+    from simulator.results.analysis.ledger import Divergence, totals_of
 
-    count = Divergence.of_records(records)
+    count = Divergence.of(totals_of(records))
     if not count:
         return None
     lost = [

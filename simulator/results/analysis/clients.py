@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,20 +144,18 @@ def results(record: Record, group: object) -> list[ClientResult]:
     ]
 
 
-@dataclass(frozen=True)
-class Incidents:
+class Incidents(NamedTuple):
     """The rounds, ascending, in which a client's loss was not finite, its uplink was lost, or it took no part."""
 
-    diverged: tuple[int, ...]
-    dropped: tuple[int, ...]
-    absent: tuple[int, ...]
+    diverged: list[int]
+    dropped: list[int]
+    absent: list[int]
 
 
 def incidents(records: Sequence[Record], client: int) -> Incidents:
     """What happened to a client in these rounds."""
-    found = {
-        "diverged": [record["round"] for record in records if client in record.get("diverged", ())],
-        "dropped": [record["round"] for record in records if client in record.get("dropped", ())],
-        "absent": [record["round"] for record in records if client not in record["participants"]],
-    }
-    return Incidents(**{name: tuple(rounds) for name, rounds in found.items()})
+    return Incidents(
+        [record["round"] for record in records if client in record.get("diverged", ())],
+        [record["round"] for record in records if client in record.get("dropped", ())],
+        [record["round"] for record in records if client not in record["participants"]],
+    )

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
 from operator import attrgetter
@@ -255,33 +255,29 @@ class Table(TextTable[Row]):
 
 
 @dataclass(frozen=True)
-class Pivot(TextTable[tuple[Row, ...]]):
+class Pivot(TextTable[dict[Any, Row]]):
     """A paper's table: a row for each value of the first axis, and a column for each of the second.
 
-    A cell is the accuracy selected on eval, or else the last one. A row has the cells of its value, in any order.
+    A cell is the accuracy selected on eval, or else the last one. A row has its cells by the value of the second axis.
     """
 
     table: Table
 
     @property
-    def rows(self) -> tuple[tuple[Row, ...], ...]:  # type: ignore[override]
-        found: dict[Any, list[Row]] = {}
+    def rows(self) -> tuple[dict[Any, Row], ...]:  # type: ignore[override]
+        found: dict[Any, dict[Any, Row]] = {}
         for row in self.table.rows:
-            found.setdefault(row.key[0], []).append(row)
-        return tuple(map(tuple, found.values()))
+            found.setdefault(row.key[0], {})[row.key[1]] = row
+        return tuple(found.values())
 
-    def columns(self) -> list[Column[tuple[Row, ...]]]:
+    def columns(self) -> list[Column[dict[Any, Row]]]:
         """The first axis, then a column for each value of the second."""
         first, second = self.table.by
-        values = sorted(dict.fromkeys(row.key[1] for row in self.table.rows), key=_ordered)
-        return [Column(first, lambda rows: spelled(rows[0].key[0]), False)] + [
-            Column(
-                f"{second.rpartition('.')[2]} {spelled(value)}, %",
-                partial(self._cell, value),
-                value=partial(self._of, value),
-            )
-            for value in values
-        ]
+        found = [Column[dict[Any, Row]](first, lambda cells: spelled(_first(cells)), False)]
+        for value in sorted(dict.fromkeys(row.key[1] for row in self.table.rows), key=_ordered):
+            name = f"{second.rpartition('.')[2]} {spelled(value)}, %"
+            found.append(Column(name, partial(self._cell, value), value=partial(self._of, value)))
+        return found
 
     def remarks(self) -> list[str]:
         """What is in a cell, over how many sessions, and the table's own remarks."""
@@ -294,11 +290,11 @@ class Pivot(TextTable[tuple[Row, ...]]):
         n = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
         return [f"Mean test accuracy {what}; n = {n} sessions in a cell.", *self.table.remarks()]
 
-    def fields(self, row: tuple[Row, ...]) -> Iterator[tuple[str, Any]]:
+    def fields(self, row: dict[Any, Row]) -> Iterator[tuple[str, Any]]:
         """The value of the first axis, and each cell's mean, std, and n; accuracies 0…1."""
-        yield self.table.by[0], row[0].key[0]
-        for each in row:
-            value, name = self._of(each.key[1], row), f"{self.table.by[1]}={spelled(each.key[1])}"
+        yield self.table.by[0], _first(row)
+        for key, each in row.items():
+            value, name = self._of(key, row), f"{self.table.by[1]}={spelled(key)}"
             yield from {name: value and value.mean, f"{name}_std": value and value.std}.items()
             yield from {f"{name}_n": each.n, f"{name}_diverged": each.diverged.sessions}.items()
 
@@ -306,13 +302,17 @@ class Pivot(TextTable[tuple[Row, ...]]):
         """The table that it is made of."""
         return self.table.to_json()
 
-    def _of(self, value: Any, rows: tuple[Row, ...]) -> MeanStd | None:
-        found = next((row for row in rows if row.key[1] == value), None)
+    def _of(self, value: Any, cells: dict[Any, Row]) -> MeanStd | None:
+        found = cells.get(value)
         return None if found is None else found.selected if self.table.select else found.last
 
-    def _cell(self, value: Any, rows: tuple[Row, ...]) -> str:
-        found = next((row for row in rows if row.key[1] == value), None)
-        return NONE if found is None else found.accuracy(self._of(value, rows))
+    def _cell(self, value: Any, cells: dict[Any, Row]) -> str:
+        return cells[value].accuracy(self._of(value, cells)) if value in cells else NONE
+
+
+def _first(cells: dict[Any, Row]) -> Any:
+    """The value that the cells of a row have on the first axis."""
+    return next(iter(cells.values())).key[0]
 
 
 def _ordered(value: Any) -> tuple[bool, float, str]:
@@ -458,22 +458,13 @@ class SessionResult(Numbers[float | None]):
     """The results of one session. None: not measured, or the session has no score."""
 
     run: SessionData
-    round: int | None
-    """With `select`, the first of the rounds that are best on the clients' eval parts."""
     on_eval: float | None
-    reached: dict[Cost, float] | None
-    spent: dict[Cost, float] | None
-    """The cost of reaching the target, or of all rounds if it was not reached. None without a target."""
+    reached: bool
     own: Mapping[str, float | None]
     """The user's own metrics on the test part, by name, in the round that `worst` is of."""
     extras: Mapping[str, float | None]
     """The extra columns that were asked for."""
     diverged: Divergence
-
-    @property
-    def seeds(self) -> tuple[int, int, int]:
-        """The seeds of data, initial weights, and training."""
-        return seeds_of(self.run.config)
 
 
 def table(
@@ -567,10 +558,8 @@ def outcome(
             for name, cost in zip(COST_NUMBERS, (*COSTS, *SIMULATED), strict=True)
         },
         run=run,
-        round=round,
         on_eval=_at(totals["eval_accuracy"], round),
-        reached=took,
-        spent=every,
+        reached=took is not None,
         own=_own(run, at),
         extras={name: _extra(run, totals, last_rounds, name) for name in extras},
         diverged=diverged,
@@ -632,39 +621,36 @@ def _row(
     select: Select | None,
 ) -> Row:
     diverged = Divergence.over(each.diverged for each in outcomes)
-    at_least = any(each.spent is not each.reached for each in outcomes)
+    at_least = any(each.costs["rounds"] is not None and not each.reached for each in outcomes)
     measured = bool(select) and all(each.selected is not None for each in outcomes)
 
-    def spread(values: Iterable[float | None]) -> MeanStd | None:
-        each = list(values)
-        # A mean without the sessions that have no score would hide them.
-        return None if diverged.untrained and None in each else MeanStd.of(each)
+    def spreads(of_sessions: Sequence[Mapping[str, float | None]]) -> dict[str, MeanStd | None]:
+        found: dict[str, MeanStd | None] = {}
+        for name in dict.fromkeys(name for one in of_sessions for name in one):
+            values = [one.get(name) for one in of_sessions]
+            # A mean without the sessions that have no score would hide them.
+            found[name] = None if diverged.untrained and None in values else MeanStd.of(values)
+        return found
 
-    def spread_of(name: str) -> MeanStd | None:
-        if not measured and (name.startswith("selected") or (select and name == "worst")):
-            return None
-        return spread(getattr(each, name) for each in outcomes)
-
+    left_out = () if measured else ("selected", "selected_weighted", *(["worst"] if select else []))
+    numbers = spreads([{name: getattr(each, name) for name in NUMBERS} for each in outcomes])
     costs = {name: MeanStd.of(each.costs[name] for each in outcomes) for name in COST_NUMBERS}
     return Row(
-        **{name: spread_of(name) for name in NUMBERS},
+        **numbers | dict.fromkeys(left_out),
         costs={name: replace(took, std=None) if took and at_least else took for name, took in costs.items()},
         key=key,
         label=group_label(by, key),
         sessions=tuple(each.run.name for each in outcomes),
         n=len(outcomes),
         chosen=chosen,
-        reached=sum(each.reached is not None for each in outcomes),
+        reached=sum(each.reached for each in outcomes),
         at_least=at_least,
         difference=None
         if any(each.diverged.untrained for each in (*outcomes, *against))
         else paired(_by_seed(outcomes, select), _by_seed(against, select)),
         paper=printed([each.run for each in outcomes]),
-        own={
-            name: spread(each.own.get(name) for each in outcomes)
-            for name in dict.fromkeys(name for each in outcomes for name in each.own)
-        },
-        extras={name: spread(each.extras[name] for each in outcomes) for name in outcomes[0].extras},
+        own=spreads([each.own for each in outcomes]),
+        extras=spreads([each.extras for each in outcomes]),
         diverged=diverged,
     )
 
@@ -688,7 +674,7 @@ def _point(
         chosen = ", ".join(f"{axis}={spelled(value)}" for axis, value in zip(differ, key, strict=True))
         notes.append((label, f"of {len(points)} settings the best on eval", chosen))
     if len(points) == 1 or select:
-        number = Counter(each.seeds for each in kept)
+        number = Counter(seeds_of(each.run.config) for each in kept)
         if twice := sorted(seeds for seeds in number if number[seeds] > 1):
             words = ", ".join(seed_words(*seeds) for seeds in twice)
             notes.append((label, f"several sessions of seed {words}; nothing is paired", ""))
@@ -701,11 +687,11 @@ def _by_seed(
     """The accuracy that is compared, by seed; nothing where a seed has several."""
     found: dict[tuple[int, int, int], float] = {}
     for each in outcomes:
-        value = each.selected if select else each.last
-        if each.seeds in found:
+        value, seeds = each.selected if select else each.last, seeds_of(each.run.config)
+        if seeds in found:
             return {}
         if value is not None:
-            found[each.seeds] = value
+            found[seeds] = value
     return found
 
 

@@ -45,7 +45,7 @@ from simulator.results.analysis.axes import (
     varying,
 )  # fmt: skip
 from simulator.results.analysis.caveats import alike, defaults, listed
-from simulator.results.analysis.client_values import CELLS, Array
+from simulator.results.analysis.client_values import CELLS, Array, Numbers
 from simulator.results.analysis.ledger import Divergence, well_formed
 from simulator.results.analysis.run import Samples, SessionData, tested
 from simulator.results.analysis.tabular import (
@@ -264,12 +264,10 @@ def gains(
         for key, group in found.items()
         if not Divergence.over(every[key]).untrained  # a mean over the other sessions would hide the failure
     ]
-    for name in ("p", "p_equivalent") if correct else ():
-        corrected = iter(holm([p for row in rows if (p := getattr(row, name)) is not None]))
-        changes: list[dict[str, Any]] = [
-            {name: next(corrected)} if getattr(row, name) is not None else {} for row in rows
-        ]
-        rows = [replace(row, **change) for row, change in zip(rows, changes, strict=True)]
+    if correct:
+        corrected = (holm([row.p for row in rows]), holm([row.p_equivalent for row in rows]))
+        each_row = zip(rows, *corrected, strict=True)
+        rows = [replace(row, p=p, p_equivalent=equivalent) for row, p, equivalent in each_row]
     sentences, shown = tuple(dict.fromkeys(notes)), tuple(columns)
     made = GainTable(wanted, tuple(rows), sentences, baseline, last, margin, test, correct, shown)
     made.columns()  # raises for an unknown one
@@ -485,13 +483,14 @@ def p_of_equivalence(differences: Sequence[float], margin: float) -> float | Non
     return max(float(stats.ttest_1samp(differences, bound, alternative=side).pvalue) for bound, side in sides)
 
 
-def holm(values: Sequence[float]) -> list[float]:
-    """The p values corrected for their number (Holm, 1979): n·p of the smallest one, (n − 1)·p of the next, …; each at
-    least that of the one before, and at most 1.
+def holm(values: Sequence[float | None]) -> list[float | None]:
+    """The p values there are, corrected for their number (Holm, 1979): n·p of the smallest one, (n − 1)·p of the next,
+    …; each at least that of the one before, and at most 1.
     """
-    corrected, least = [0.0] * len(values), 0.0
-    for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
-        least = max(least, min(1.0, (len(values) - rank) * values[place]))
+    corrected, least = list(values), 0.0
+    known = sorted((value, place) for place, value in enumerate(values) if value is not None)
+    for rank, (value, place) in enumerate(known):
+        least = max(least, min(1.0, (len(known) - rank) * value))
         corrected[place] = least
     return corrected
 
@@ -514,24 +513,21 @@ def _p(p: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class Worst:
-    """The client with the lowest gain, 0…1. correct: its right test samples in both, and their number, if known."""
-
-    client: int
-    gain: float
-    correct: tuple[int, int, int] | None
-
-
-@dataclass(frozen=True)
 class RoundGain:
-    """A round of a session less the same round of its partner. mean: over the clients whose gains are known, 0…1."""
+    """A round of a session less the same round of its partner. mean: over the clients whose gains are known, 0…1.
+
+    worst: the client with the lowest gain, which is `least`. correct: its right test samples in both, and their number,
+    if known.
+    """
 
     round: int
     clients: int
     better: int
     worse: int
     mean: float
-    worst: Worst
+    worst: int
+    least: float
+    correct: tuple[int, int, int] | None
 
 
 def common_rounds(run: SessionData, partner: SessionData, shared: int = 0) -> NDArray[np.int_]:
@@ -560,16 +556,17 @@ def gain_after(run: SessionData, partner: SessionData, round: int) -> RoundGain 
         own, other = (each.curves.accuracy.after(round)[client] for each in (run, partner))
         correct = int(np.rint(own * number)), int(np.rint(other * number)), number
     better, worse = int((known > 0).sum()), int((known < 0).sum())
-    worst = Worst(client, float(gains[client]), correct)
-    return RoundGain(round, len(known), better, worse, math.fsum(known) / len(known), worst)
+    mean = math.fsum(known) / len(known)
+    return RoundGain(round, len(known), better, worse, mean, client, float(gains[client]), correct)
 
 
 def gains_of(
-    run: SessionData, partner: SessionData, clients: Sequence[int], rounds: NDArray[np.int_]
+    run: SessionData, partner: SessionData, clients: Sequence[int] | Numbers, rounds: NDArray[np.int_]
 ) -> Array:
-    """[k, c] the gains of some clients after some rounds that both have."""
-    own, other = (each.curves.accuracy.select(clients)[rounds - 1] for each in (run, partner))
-    return _settled(own - other)
+    """[k, c] the gains of some clients after some rounds that both have, ascending."""
+    first, last = (int(rounds[0]) - 1, int(rounds[-1])) if len(rounds) else (0, 0)
+    own, other = (each.curves.accuracy.select(clients, first, last) for each in (run, partner))
+    return _settled((own - other)[rounds - 1 - first])
 
 
 def gains_by_round(
@@ -577,16 +574,9 @@ def gains_by_round(
 ) -> Array:
     """[k, …] what `reduce` makes of the gains [b, N] of b of the rounds, which both have. The table stays small."""
     clients = np.arange(run.curves.clients)
-    step = max(1, CELLS // max(1, len(clients)))
-    pieces = []
-    for row in range(0, int(rounds.max(initial=0)), step):
-        chosen = rounds[(rounds > row) & (rounds <= row + step)] - 1 - row
-        if len(chosen):
-            own, other = (
-                each.curves.accuracy.select(clients, row, row + step)[chosen] for each in (run, partner)
-            )
-            pieces.append(reduce(_settled(own - other)))
-    return np.concatenate(pieces or [reduce(np.empty((0, 0)))])
+    piece = rounds // max(1, CELLS // max(1, len(clients)))
+    pieces = np.split(rounds, np.flatnonzero(np.diff(piece)) + 1)
+    return np.concatenate([reduce(gains_of(run, partner, clients, each)) for each in pieces])
 
 
 def verdict(runs: Sequence[SessionData], others: Sequence[SessionData], round: int) -> str | None:
@@ -678,9 +668,8 @@ class _Candidate:
     run: SessionData
     clients: Key
     training: Key
-    rounds: int
-    methods: tuple[tuple[int, str], ...]
-    tags: tuple[str, ...]
+    methods: Sequence[tuple[int, str]]
+    tags: Sequence[str] = ()
 
 
 Value = TypeVar("Value")
@@ -724,8 +713,9 @@ class Partners:
             if (shared := _shared(run, other, baseline)) is None:
                 continue
             method, created = other.methods[-1][1], str(other.run.document.get("created", ""))
-            alike, compared = other.training == training, min(other.rounds, run.round) - shared
-            partner = Partner(path, method, shared, other.rounds, alike, created)
+            rounds = max(other.run.checkpoints, default=0)
+            alike, compared = other.training == training, min(rounds, run.round) - shared
+            partner = Partner(path, method, shared, rounds, alike, created)
             found.append(((method == baseline, alike, compared, created), partner))
         return tuple(partner for _, partner in sorted(found, key=lambda each: each[0], reverse=True))
 
@@ -739,20 +729,17 @@ def _once(cache: _Cache[Value], path: Path, stamp: tuple[Stamp, ...], read: Call
 def _candidate(path: Path) -> _Candidate | None:
     with suppress(SessionUnreadable, DiskError, OSError):
         session = CheckedReader(path)
-        kept, newest = session.rounds(), session.newest()
+        kept, newest = tuple(session.rounds()), session.newest()
         history: list[Entry] = newest.history if newest else []
         with well_formed(path):
-            run = SessionData(
-                path, document=session.document, config=settings_in_force(session.document, history)
-            )
+            config = settings_in_force(session.document, history)
+            run = SessionData(path, document=session.document, config=config, checkpoints=kept)
             first = str(session.document["config"]["method"]["name"])
             methods = [(entry["from_round"], str(entry["method"]["name"])) for entry in history]
-        tags: tuple[str, ...] = ()
+        found = _Candidate(run, same_clients(run), _training(run), methods or [(1, first)])
         with suppress(Damaged):
-            tags = checkpoints.tags_of(path)
-        return _Candidate(
-            run, same_clients(run), _training(run), max(kept, default=0), tuple(methods or [(1, first)]), tags
-        )
+            return replace(found, tags=checkpoints.tags_of(path))
+        return found
     return None
 
 

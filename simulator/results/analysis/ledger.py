@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
@@ -71,11 +71,10 @@ class CkaMeasurement:
 
     def between(self, one: int, other: int, layer: str) -> float:
         """CKA of two clients; NaN where they were not compared."""
-        rows, clients = self.cka["matrix"].get(layer, []), self.clients
-        if not rows or one not in clients or other not in clients:
+        matrix, clients = self.matrix(layer), self.clients
+        if not matrix.size or one not in clients or other not in clients:
             return float("nan")
-        value = rows[clients.index(one)][clients.index(other)]
-        return float("nan") if value is None else float(value)
+        return float(matrix[clients.index(one), clients.index(other)])
 
     @property
     def whom(self) -> str:
@@ -258,19 +257,9 @@ class Divergence:
     @classmethod
     def of(cls, totals: Totals, upto: int | None = None) -> "Divergence":
         """Those of a session, up to a round."""
-        return cls._of(zip(totals["participants"][:upto], totals.diverged[:upto], strict=True))
-
-    @classmethod
-    def of_records(cls, records: Iterable[Record]) -> "Divergence":
-        """Those of the rounds of a session."""
-        return cls._of((len(each["participants"]), each.get("diverged", ())) for each in records)
-
-    @classmethod
-    def _of(cls, each_round: Iterable[tuple[float, Sequence[int]]]) -> "Divergence":
-        """By the number of participants and the diverged clients of each round."""
-        every = list(each_round)
-        rounds = [diverged for _, diverged in every if diverged]
-        trained = any(participants > len(diverged) for participants, diverged in every)
+        every = totals.diverged[:upto]
+        rounds = [diverged for diverged in every if diverged]
+        trained = bool((totals["participants"][:upto] > [*map(len, every)]).any())
         return cls(
             sessions=bool(rounds),
             clients=len({client for each in rounds for client in each}),
@@ -282,7 +271,7 @@ class Divergence:
     @classmethod
     def over(cls, sessions: Iterable["Divergence"]) -> "Divergence":
         """Those of several sessions together."""
-        each = [(s.n, s.sessions, s.clients, s.rounds, s.updates, s.untrained) for s in sessions]
+        each = [astuple(session) for session in sessions]
         return cls(*map(sum, zip(*each, strict=True))) if each else NO_SESSION
 
     def __bool__(self) -> bool:
@@ -325,6 +314,10 @@ class Ledger:
     def totals(self) -> Totals:
         return self.curves
 
+    @property
+    def whole(self) -> "Ledger":
+        return self
+
     def upto(self, round: int) -> "Ledger":
         """The first so many rounds."""
         return Ledger.of(self.records[:round])
@@ -355,25 +348,9 @@ class Lines:
             return totals_of(self.lines)
 
     @cached_property
-    def _whole(self) -> Ledger:
+    def whole(self) -> Ledger:
         with well_formed(self.folder):
             return Ledger.of(legible([check_record(json.loads(line), self.clients) for line in self.lines]))
-
-    @property
-    def records(self) -> tuple[Record, ...]:
-        return self._whole.records
-
-    @property
-    def curves(self) -> Curves:
-        return self._whole.curves
-
-    @property
-    def methods(self) -> tuple[tuple[int, str], ...]:
-        return self._whole.methods
-
-    @property
-    def measured(self) -> tuple[CkaMeasurement, ...]:
-        return self._whole.measured
 
 
 class LedgerBuilder:

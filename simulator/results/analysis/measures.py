@@ -123,7 +123,7 @@ def averaged(label: str, runs: Sequence[SessionData], values: Values, x: Cost = 
 
 def _cka(run: SessionData) -> Array:
     found = np.full(run.round, np.nan)
-    for each in run.ledger.measured:
+    for each in run.ledger.whole.measured:
         found[each.round - 1] = each.mean(each.layers[-1])
     return found
 

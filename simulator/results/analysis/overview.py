@@ -12,7 +12,7 @@ import checkpoints
 from checkpoints import Damaged, DiskError, SessionUnreadable, shown
 from simulator.base.documents import Entry
 from simulator.base.record import Record, legible
-from simulator.results.analysis.ledger import Divergence, Lines, well_formed
+from simulator.results.analysis.ledger import Divergence, Lines, totals_of, well_formed
 from simulator.results.analysis.run import SessionData
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.reader import CheckedReader, parent_folder
@@ -108,7 +108,7 @@ def untrained(session: CheckedReader, last: Record | None) -> bool:
     """Whether every client diverged in every round up to `last`, the last record."""
     if last is None or len(last["participants"]) != len(last.get("diverged", ())):
         return False
-    return Divergence.of_records(session.records()).untrained > 0
+    return Divergence.of(totals_of(session.records())).untrained > 0
 
 
 def _methods(history: Sequence[Entry]) -> tuple[Since, ...]:

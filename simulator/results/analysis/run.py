@@ -115,11 +115,11 @@ class SessionData:
     @property
     def records(self) -> tuple[Record, ...]:
         """The ledger; records[i] is round i + 1."""
-        return self.ledger.records
+        return self.ledger.whole.records
 
     @property
     def curves(self) -> Curves:
-        return self.ledger.curves
+        return self.ledger.whole.curves
 
     @property
     def totals(self) -> Totals:
@@ -144,7 +144,7 @@ class SessionData:
     @property
     def methods(self) -> tuple[tuple[int, str], ...]:
         """The methods in order, each with the round from which on it is in force; the last may be yet to begin."""
-        found, in_force = self.ledger.methods, self.method
+        found, in_force = self.ledger.whole.methods, self.method
         return found if found and found[-1][1] == in_force else (*found, (self.round + 1, in_force))
 
     @property

@@ -34,7 +34,7 @@ def cka_matrices(
     run: SessionData, *, round: int | None = None, layers: Sequence[str] = (), width: Width = "page"
 ) -> Figure:
     """CKA of every pair of clients, a matrix a layer, shallow to deep, at the last measurement up to `round`."""
-    every = run.ledger.measured
+    every = run.ledger.whole.measured
     found = last_measured(every, every[-1].round if round is None else round) if every else None
     if found is None:
         raise ConfigError(NOT_MEASURED.format(run.name))
@@ -69,11 +69,13 @@ def cka_curves(
     """
     groups = {}
     for label, group in grouped(runs, by).items():
-        if rounds := sorted(set.intersection(*({one.round for one in run.ledger.measured} for run in group))):
+        if rounds := sorted(
+            set.intersection(*({one.round for one in run.ledger.whole.measured} for run in group))
+        ):
             groups[label] = group, rounds
     if not groups:
         raise ConfigError(NOT_MEASURED.format(", ".join(run.name for run in runs)))
-    measured = [run.ledger.measured[-1].layers for group, _ in groups.values() for run in group]
+    measured = [run.ledger.whole.measured[-1].layers for group, _ in groups.values() for run in group]
     chosen = _known_layers(tuple(dict.fromkeys(layer for each in measured for layer in each)), layers)
     figure, axes = style.blank(width, 0.38, 1, 2)
     by_round, by_layer = axes[0]
@@ -81,7 +83,7 @@ def cka_curves(
     for label, (group, rounds) in groups.items():
         own = {"color": style.shade(look[label]), "linestyle": style.DASHES[look[label].dashes]}
         keys += [Line2D([], [], **own)] if several else []
-        measured_at = [{one.round: one for one in run.ledger.measured} for run in group]
+        measured_at = [{one.round: one for one in run.ledger.whole.measured} for run in group]
         tables = [[[at[round].mean(layer) for layer in chosen] for round in rounds] for at in measured_at]
         means = np.mean(tables, axis=0)  # [rounds, layers], over the sessions
         # Models of other kinds have other layers.

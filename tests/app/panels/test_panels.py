@@ -11,7 +11,7 @@ import pytest
 
 from simulator.base.sections import MANY
 from simulator.results.analysis.events import description
-from simulator.results.analysis.gain import Pair, Partners, RoundGain, Worst
+from simulator.results.analysis.gain import Pair, Partners, RoundGain
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
@@ -536,16 +536,16 @@ def paired(home: Path, falls: float = 0.041, client: int = 3, **changes: Any) ->
 
 
 def test_the_sentence_counts_those_who_gain_and_names_the_worst() -> None:
-    found = RoundGain(20, clients=10, better=7, worse=1, mean=0.01, worst=Worst(3, -0.041, None))
+    found = RoundGain(20, clients=10, better=7, worse=1, mean=0.01, worst=3, least=-0.041, correct=None)
     for by, correct, counted, said in (
         (-0.041, None, True, "−4.1 pp (client 3)"),
         (-1 / 24, (15, 16, 24), True, "−4.2 pp (client 3: 15 vs 16 of 24)"),
         (-0.041, (80, 84, 100), True, "−4.1 pp (client 3)"),  # one image is 1 pp or less
         (-1 / 9, (5, 6, 9), False, "−11.1 pp (client 3, 9 samples)"),
     ):
-        one = replace(found, worst=Worst(3, by, correct))
+        one = replace(found, least=by, correct=correct)
         assert gains.sentence(one, counted) == f"7 of 10 clients gain; worst {said}"
-    one = RoundGain(2, clients=1, better=1, worse=0, mean=0.1, worst=Worst(0, 0.1, None))
+    one = RoundGain(2, clients=1, better=1, worse=0, mean=0.1, worst=0, least=0.1, correct=None)
     assert gains.sentence(one) == "1 of 1 client gains; least +10.0 pp (client 0)"
 
 

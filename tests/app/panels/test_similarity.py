@@ -70,21 +70,21 @@ def test_what_was_computed_from_a_checkpoint_is_shown_beside_what_the_run_measur
 
 
 def test_a_pair_is_shown_by_name_over_rounds_and_by_depth(view: View) -> None:
-    cka = view.run.ledger.measured[-1]
+    cka = view.run.ledger.whole.measured[-1]
     one, other = least_similar(cka.matrix("fc2"))[1]
     app, text = on_stage("similarity", view, ["least", "least"])
     names = " × ".join(f"{client} {view.run.models[client]}" for client in (one, other))
     assert f"{names}: {cka.matrix('fc2')[one, other]:.3f} of fc2" in text
     assert f"{names}, by depth, read at fc2" in text
     pair = app.panel._rounds.figure.series[0]
-    assert list(pair.y) == [each.matrix("fc2")[one, other] for each in view.run.ledger.measured]
+    assert list(pair.y) == [each.matrix("fc2")[one, other] for each in view.run.ledger.whole.measured]
     assert app.selected[-1] == one
 
 
 @pytest.mark.long
 def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(view: View) -> None:
-    pairs = least_similar(view.run.ledger.measured[-1].matrix("fc2"))
-    shallow = least_similar(view.run.ledger.measured[-1].matrix("conv2"))
+    pairs = least_similar(view.run.ledger.whole.measured[-1].matrix("fc2"))
+    shallow = least_similar(view.run.ledger.whole.measured[-1].matrix("conv2"))
     seen = []
 
     async def act(pilot: Any, panel: Any) -> None:
@@ -107,7 +107,7 @@ def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(vie
 
 @pytest.mark.long
 def test_by_depth_is_read_at_the_layer_chosen(view: View) -> None:
-    cka = view.run.ledger.measured[-1]
+    cka = view.run.ledger.whole.measured[-1]
     for layers_up, pair in ((3, None), (1, (2, 6))):
         layer = cka.layers[-1 - layers_up]
 

@@ -65,14 +65,14 @@ def sentence(found: RoundGain, counted: bool = True) -> str:
     counted: with the correct test samples of this client under both, if it has few: '(client 3: 15 vs 17 of 24)'.
     Without them, the number of its test samples if it is below FEW.
     """
-    worst, counts = found.worst, ""
-    if counted and worst.correct is not None and worst.correct[2] < COUNTED:
-        counts = f": {worst.correct[0]} vs {worst.correct[1]} of {worst.correct[2]}"
-    elif worst.correct is not None and worst.correct[2] < FEW:
-        counts = f", {worst.correct[2]} samples"
-    name = "worst" if worst.gain < 0 else "least"
+    correct, counts = found.correct, ""
+    if counted and correct is not None and correct[2] < COUNTED:
+        counts = f": {correct[0]} vs {correct[1]} of {correct[2]}"
+    elif correct is not None and correct[2] < FEW:
+        counts = f", {correct[2]} samples"
+    name = "worst" if found.least < 0 else "least"
     clients = "client gains" if found.clients == 1 else "clients gain"
-    of = f"{points(worst.gain)} pp (client {worst.client}{counts})"
+    of = f"{points(found.least)} pp (client {found.worst}{counts})"
     return f"{found.better} of {found.clients} {clients}; {name} {of}"
 
 
