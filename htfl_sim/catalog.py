@@ -376,12 +376,12 @@ def import_federation(
 
     found = convert(Path(folder), Path(target), kind, unpickle, split)
     try:
-        said = report(found.files[0])
+        said = report(Path(target) / "samples.npz")
     except DataError:
-        for file in found.files:
-            file.unlink()
+        for file in ("samples.npz", "clients.json"):
+            (Path(target) / file).unlink()
         raise
-    said["clients"], said["notes"] = dict(found.clients), [*found.notes, *said["notes"]]
+    said["clients"], said["notes"] = found.sizes(), [*found.notes, *said["notes"]]
     said["left_out"] = {**found.left_out, **said["left_out"]}
     return said
 

@@ -4,6 +4,7 @@ UCI HAR, PAMAP2, two of the UEA archive, and two of scikit-learn.
 
 import csv
 import io
+import itertools
 import re
 import tarfile
 import zipfile
@@ -27,7 +28,6 @@ from simulator.data.datasets import (
     register,
     silent,
 )
-from simulator.data.image_sets import sklearn_folder
 from simulator.data.pictures import check_memory
 from simulator.data.samples import ArraySet, Labels, UnfittedSet, Values
 from simulator.data.specs import SignalSpec, TableSpec, TokenSpec
@@ -136,37 +136,34 @@ class Imdb(Dataset):
         bring([self.ARCHIVE], folder, progress, self.name)
 
     def load(self, folder: Path) -> UnfittedSet:
-        found = self._unpacked(folder) if (folder / "aclImdb").is_dir() else self._packed(folder)
+        found = sorted(self._texts(folder))
         parts = {}
         for part in ("train", "test"):
-            rows = sorted(
-                (label, name, text) for (where, label, name), text in found.items() if where == part
-            )
-            if {label for label, _, _ in rows} != set(self.CLASSES):
+            rows = [(label, text) for where, label, _, text in found if where == part]
+            if {label for label, _ in rows} != set(self.CLASSES):
                 raise DataError(
                     f"{folder / 'aclImdb' / part} needs the folders neg and pos with texts in both. Fetch it again: "
                     "`htfl-sim data fetch imdb`."
                 )
-            parts[part] = [text for _, _, text in rows], [self.CLASSES.index(label) for label, _, _ in rows]
+            parts[part] = [text for _, text in rows], [self.CLASSES.index(label) for label, _ in rows]
         return as_samples(parts["train"], parts["test"], self.CLASSES)
 
-    def _unpacked(self, folder: Path) -> dict[tuple[str, str, str], str]:
-        texts = {}
-        files = [
-            file for place in self.files(folder) if place.is_dir() for file in sorted(place.glob("*.txt"))
-        ]
-        for file in [each for each in files if each.is_file() and not each.is_symlink()]:
+    def _texts(self, folder: Path) -> Iterator[tuple[str, ...]]:
+        """The part, the class, the name, and the content of each text."""
+        if not (folder / "aclImdb").is_dir():
+            yield from self._packed(folder / self.ARCHIVE.path)
+            return
+        for file in itertools.chain.from_iterable(place.glob("*.txt") for place in self.files(folder)):
+            if not file.is_file() or file.is_symlink():
+                continue
             try:
                 with file.open("rb") as stream:
                     content = stream.read(LONGEST)
             except OSError as unreadable:
                 raise DataError(f"{file} cannot be read ({unreadable.strerror}).") from unreadable
-            texts[file.parts[-3], file.parts[-2], file.name] = _decoded(file, content)
-        return texts
+            yield *file.parts[-3:], _decoded(file, content)
 
-    def _packed(self, folder: Path) -> dict[tuple[str, str, str], str]:
-        archive = folder / self.ARCHIVE.path
-        texts = {}
+    def _packed(self, archive: Path) -> Iterator[tuple[str, ...]]:
         try:
             with tarfile.open(archive, "r:gz") as tar:
                 for member in tar:
@@ -175,12 +172,11 @@ class Imdb(Dataset):
                     if is_text and member.isfile():
                         content = tar.extractfile(member)
                         assert content is not None  # it is a file
-                        texts[path[1], path[2], path[3]] = _decoded(archive, content.read(LONGEST))
+                        yield *path[1:], _decoded(archive, content.read(LONGEST))
         except (OSError, EOFError, tarfile.TarError) as broken:
             raise DataError(
                 f"{archive} cannot be read ({broken}). Fetch it again: `htfl-sim data fetch imdb`."
             ) from broken
-        return texts
 
 
 def _decoded(file: Path, content: bytes) -> str:
@@ -521,17 +517,14 @@ class _Table(Dataset):
     """A small table that comes with scikit-learn. It has no test set of its own."""
 
     test_samples = 0
-    file: str
-    """Its file: rows of numbers and a class, below a line with the numbers of rows and columns, and the classes."""
-    features: tuple[str, ...]
-    """The names of the columns, which the file does not have."""
 
     def load(self, folder: Path) -> ArraySet:
-        lines = (sklearn_folder() / self.file).read_text("ascii").split()
-        _, columns, *classes = lines[0].split(",")
-        rows = np.array([line.split(",") for line in lines[1:]], dtype=np.float64)
-        features, labels = rows[:, : int(columns)].astype(np.float32), rows[:, -1].astype(np.int64)
-        return ArraySet.of(self.spec, (features, labels), classes=tuple(classes)).named(self.features)
+        from sklearn import datasets
+
+        table = getattr(datasets, f"load_{self.name}")()
+        rows, labels = table.data.astype(np.float32), table.target.astype(np.int64)
+        samples = ArraySet.of(self.spec, (rows, labels), classes=tuple(map(str, table.target_names)))
+        return samples.named([name.replace("_", " ") for name in table.feature_names])
 
 
 @register
@@ -544,16 +537,6 @@ class BreastCancer(_Table):
     train_samples = 569
     classes = 2
     spec = TableSpec(30)
-    file = "breast_cancer.csv"
-    MEASURED = (
-        "radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points",
-        "symmetry", "fractal dimension",
-    )  # fmt: skip
-    features = (
-        *(f"mean {each}" for each in MEASURED),
-        *(f"{each} error" for each in MEASURED),
-        *(f"worst {each}" for each in MEASURED),
-    )
 
 
 @register
@@ -566,8 +549,3 @@ class Wine(_Table):
     train_samples = 178
     classes = 3
     spec = TableSpec(13)
-    file = "wine_data.csv"
-    features = (
-        "alcohol", "malic acid", "ash", "alcalinity of ash", "magnesium", "total phenols", "flavanoids",
-        "nonflavanoid phenols", "proanthocyanins", "color intensity", "hue", "od280/od315 of diluted wines", "proline",
-    )  # fmt: skip

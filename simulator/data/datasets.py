@@ -94,11 +94,23 @@ class PublishedDataset(Dataset):
 
     published: ClassVar[tuple[Published, ...]]
 
+    def sources(self) -> Iterable[Published]:
+        """The files that are downloaded."""
+        return self.published
+
     def files(self, folder: Path) -> list[Path]:
         return [folder / file.path for file in self.published]
 
     def fetch(self, folder: Path, progress: Progress = silent) -> None:
-        bring(self.published, folder, progress, self.name)
+        try:
+            self.check(folder)
+        except DataError:
+            bring(self.sources(), folder, progress, self.name)
+            self.unpack(folder, progress)
+            self.check(folder)
+
+    def unpack(self, folder: Path, progress: Progress) -> None:
+        """Make the files that `load` reads of those that are downloaded, where these are others."""
 
     def check(self, folder: Path) -> list[Path]:
         verify(self.published, folder, self.name)

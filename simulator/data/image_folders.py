@@ -12,7 +12,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -115,18 +114,17 @@ class _Folder:
         gray, size = self.headers(paths.tolist(), oddities)
         left = [(_counted(list(map(self.name, each))), why) for why, each in self.others.items()]
         said = Reading((*self.left_out, *left), tuple(self.warnings), tuple(self.notes))
-        found = UnfittedSet(
+        domain = [domains[each.domain] for each in everything] if domains else None
+        return UnfittedSet(
             (paths, gray),
             partial(_learned, size=size, old=old),
             labels=np.array([classes[each.label] for each in everything], dtype=np.int64),
             classes=tuple(classes),
             test_from=len(train),
+            domains=tuple(domains),
+            domain=None if domain is None else np.array(domain, dtype=np.int64),
             reading=oddities.told(said),
         )
-        if not domains:
-            return found
-        domain = np.array([domains[each.domain] for each in everything], dtype=np.int64)
-        return replace(found, domains=tuple(domains), domain=domain)
 
     def headers(self, files: Sequence[Path], oddities: Oddities) -> tuple[NDArray[np.bool_], tuple[int, int]]:
         """Whether each image is grayscale, and the width and height of all. None is decoded."""

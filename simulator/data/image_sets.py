@@ -39,7 +39,6 @@ from simulator.data.datasets import (
     Progress,
     Published,
     PublishedDataset,
-    bring,
     register,
     silent,
     verify,
@@ -89,15 +88,11 @@ def _read() -> ImageSet:
     )
 
 
-def sklearn_folder() -> Path:
-    spec = find_spec("sklearn")
-    assert spec is not None and spec.origin is not None  # scikit-learn is required
-    return Path(spec.origin).parent / "datasets" / "data"
-
-
 def scanned() -> NDArray[np.float64]:
     """Rows of 64 pixels, 0–16, and the digit, [1797, 65]. Importing scikit-learn for them takes as long as torch."""
-    file = sklearn_folder() / "digits.csv.gz"
+    spec = find_spec("sklearn")
+    assert spec is not None and spec.origin is not None  # scikit-learn is required
+    file = Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
     if file.is_file():
         with gzip.open(file, "rt", encoding="ascii") as lines:
             return np.loadtxt(lines, delimiter=",")
@@ -130,7 +125,7 @@ CLOTHES = (
 
 
 @register
-class FashionMNIST(Dataset):
+class FashionMNIST(PublishedDataset):
     """70,000 grayscale images of clothes, 28×28, from torchvision's folder or Debian's package, plain or gzipped."""
 
     name = "fashion_mnist"
@@ -145,18 +140,15 @@ class FashionMNIST(Dataset):
         raw = folder / "FashionMNIST" / "raw"
         return _found(raw) or _found(DEBIAN) or [raw / f"{name}.gz" for name in IDX_FILES]
 
-    def fetch(self, folder: Path, progress: Progress = silent) -> None:
-        try:
-            self.check(folder)
-        except DataError:
-            from torchvision.datasets import FashionMNIST as Reader
+    def sources(self) -> list[Published]:
+        from torchvision.datasets import FashionMNIST as Reader
 
-            files = [
-                Published(f"FashionMNIST/raw/{name}", Reader.mirrors[0] + name, md5)
-                for name, md5 in Reader.resources
-            ]
-            bring(files, folder, progress, self.name)
-            self.check(folder)
+        return [
+            Published(f"FashionMNIST/raw/{name}", Reader.mirrors[0] + name, md5)
+            for name, md5 in Reader.resources
+        ]
+
+    check = Dataset.check
 
     def load(self, folder: Path) -> ImageSet:
         files = self.files(folder)
@@ -202,7 +194,7 @@ def _damaged(file: Path, why: str) -> DataError:
     return DataError(f"{file} is damaged ({why}); delete it and run `htfl-sim data fetch fashion_mnist`.")
 
 
-class Cifar(Dataset):
+class Cifar(PublishedDataset):
     """60,000 color images of 32×32 pixels, read by torchvision's class of the same data set."""
 
     source = "Krizhevsky 2009, Learning Multiple Layers of Features from Tiny Images"
@@ -229,7 +221,7 @@ class Cifar(Dataset):
 
     def load(self, folder: Path) -> ImageSet:
         if not super().is_present(folder) and (folder / self.archive).is_file():
-            self._unpack(folder)
+            self.unpack(folder, silent)
         self.check(folder)
         parts = [self.reader()(folder, train=is_train) for is_train in (True, False)]
         train, test = ((part.data, np.asarray(part.targets, dtype=np.int64)) for part in parts)
@@ -242,18 +234,13 @@ class Cifar(Dataset):
         verify(batches, folder, self.name)
         return self.files(folder)
 
-    def fetch(self, folder: Path, progress: Progress = silent) -> None:
-        try:
-            self.check(folder)
-        except DataError:
-            bring([self._published()], folder, progress, self.name)
-            self._unpack(folder)
-            self.check(folder)
+    def sources(self) -> list[Published]:
+        return [Published(self.archive, self.reader().url, self.reader().tgz_md5)]
 
-    def _unpack(self, folder: Path) -> None:
+    def unpack(self, folder: Path, progress: Progress) -> None:
         """Write the batches from the archive under their known names, never under names from the archive."""
         archive, place = folder / self.archive, folder / self.subfolder
-        verify([self._published()], folder, self.name)
+        verify(self.sources(), folder, self.name)
         targets = {f"{self.subfolder}/{file.name}": file for file in self.files(folder)}
         try:
             place.mkdir(exist_ok=True)
@@ -267,9 +254,6 @@ class Cifar(Dataset):
                         part.replace(target)
         except (OSError, tarfile.TarError) as failure:
             raise DataError(f"{archive} cannot be unpacked into {place} ({failure}).") from failure
-
-    def _published(self) -> Published:
-        return Published(self.archive, self.reader().url, self.reader().tgz_md5)
 
 
 @register
@@ -503,14 +487,7 @@ class DecodedDataset(PublishedDataset):
                 raise self._damaged(file, "its SHA-256 is not the one it was written with")
         return self.files(folder)
 
-    def fetch(self, folder: Path, progress: Progress = silent) -> None:
-        try:
-            self.check(folder)
-        except DataError:
-            bring(self.published, folder, progress, self.name)
-            self._decode(folder, progress)
-
-    def _decode(self, folder: Path, progress: Progress) -> None:
+    def unpack(self, folder: Path, progress: Progress) -> None:
         """Decode everything into a scratch folder, which then replaces the final one as a whole."""
         place = folder / "decoded" / self.name
         archive = folder / self.published[0].path

@@ -58,23 +58,17 @@ class Federation:
     notes: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
-
-@dataclass(frozen=True)
-class Imported:
-    """A federation as files of htfl-sim."""
-
-    files: tuple[Path, Path]
-    """The samples, and the indices of each client."""
-    clients: Mapping[str, int]
-    """The other tool's names of the clients, in order, with their numbers of samples."""
-    notes: Sequence[str]
-    left_out: Mapping[str, str]
+    def sizes(self) -> dict[str, int]:
+        """The number of samples of each client."""
+        tested = [len(y) for _, y in self.test] or [0] * len(self.train)
+        parts = zip(self.clients, self.train, tested, strict=True)
+        return {name: len(y) + count for name, (_, y), count in parts}
 
 
 def convert(
     folder: Path, target: Path, kind: str | None = None, unpickle: bool = False, split: str | None = None
-) -> Imported:
-    """Read the federation in `folder`, and write it into the new folder `target`.
+) -> Federation:
+    """Read the federation in `folder`, and write it into the new folder `target` as samples.npz and clients.json.
 
     `kind` is what the samples are, where they can be read in several ways. `split`: how the samples of each client are
     divided, if the federation has no test parts. PFLlib's files are read only with `unpickle`. Raises ConfigError, and
@@ -102,11 +96,10 @@ def convert(
         files[1].write_bytes(clients)
     except OSError as failed:
         raise cannot_write(target, failed) from failed
-    sizes = [sum(map(len, parts.values())) for parts in divided]
     parts = {name: sum(len(each.get(name, ())) for each in divided) for name in PARTS}
     counts = ", ".join(f"{name} {count:,}" for name, count in parts.items() if count)
-    notes = [f"{len(divided):,} clients with their own parts: {counts} samples.", *found.notes]
-    return Imported(files, dict(zip(found.clients, sizes, strict=True)), notes, found.left_out)
+    found.notes.insert(0, f"{len(divided):,} clients with their own parts: {counts} samples.")
+    return found
 
 
 def _refuse_used(target: Path) -> None:

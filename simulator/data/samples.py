@@ -162,12 +162,10 @@ class SampleSet(LabeledSet):
         digest = hashlib.sha256(json.dumps(self.facts()).encode())
         digest.update(np.ascontiguousarray(self.values).data)
         digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
-        if self.domain is not None:
-            digest.update(json.dumps(self.domains).encode())
-            digest.update(np.ascontiguousarray(self.domain, dtype="<i8").data)
-        if self.user is not None:
-            digest.update(json.dumps(["users", *self.users]).encode())
-            digest.update(np.ascontiguousarray(self.user, dtype="<i8").data)
+        for names, numbers in ((self.domains, self.domain), (("users", *self.users), self.user)):
+            if numbers is not None:
+                digest.update(json.dumps(names).encode())
+                digest.update(np.ascontiguousarray(numbers, dtype="<i8").data)
         return digest.hexdigest()
 
     def learned(self, held: Indices | None) -> "Form":
