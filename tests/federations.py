@@ -1,7 +1,7 @@
 """Small federations for tests: generated images, tiny models, a few clients, and what to compare afterwards."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from simulator.models.federation import ClientInfo, Federation
 from simulator.runners import Job, LocalUpdate, Work
 from simulator.runners.local import server_update, update
 from simulator.sessions.reader import CheckedReader
+from simulator.sessions.session import Session
 from simulator.training.client import LocalClient
 from simulator.training.flops import FlopCache
 from simulator.training.trainer import TrainingContext
@@ -243,3 +244,15 @@ def committed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
     session = CheckedReader(folder)
     states = {name: ref.sha256 for name, ref in session.manifest().states.items()}
     return [untimed(record) for record in session.records()], states
+
+
+def assert_a_stop_changes_nothing(config: Config, folder: Path, stop: Callable[[Session], bool]) -> Path:
+    """A session that stops when it is told, and is resumed, ends as one left alone. Returns the latter's folder."""
+    with Session.create(config, folder / "alone", folder) as alone:
+        alone.run()
+    with Session.create(config, folder / "stopped", folder) as begun:
+        assert begun.run(stop=lambda: "SIGTERM" if stop(begun) else None).state != "finished"
+    with Session.resume(folder / "stopped", folder) as resumed:
+        resumed.run()
+    assert committed(folder / "stopped") == committed(folder / "alone")
+    return folder / "alone"

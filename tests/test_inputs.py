@@ -28,7 +28,6 @@ from simulator.results.inspection import checkpoint, partition
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
-from tests.federations import committed
 from tests.own import written
 
 LENGTH, VOCABULARY, CLASSES = 10, 29, 4
@@ -88,13 +87,7 @@ def test_a_session_of_tokens_resumes_to_the_same_bits_with_records_of_all_measur
     texts: Path, tmp_path: Path
 ) -> None:
     chosen = config(texts, "fedproto")
-    whole = trained(chosen, tmp_path / "whole")
-    with Session.create(chosen, tmp_path / "parts", tmp_path) as begun:
-        begun.run(stop=lambda: "enough" if begun.round == 1 else None)
-    with Session.resume(tmp_path / "parts", tmp_path) as resumed:
-        assert resumed.round == 1
-        resumed.run()
-    assert committed(whole) == committed(tmp_path / "parts")
+    whole = federations.assert_a_stop_changes_nothing(chosen, tmp_path, lambda session: session.round == 1)
     last = CheckedReader(whole).records()[-1]
     assert last["flops"]["total"] > 0 and last["bytes"]["up"] > 0
     assert last["cka"]["layers"].keys() == {"mean", "features", "state1", "state2"}

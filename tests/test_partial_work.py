@@ -21,7 +21,6 @@ from simulator.methods.base import cross_entropy
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job, local
 from simulator.runners import Work as Portion
-from simulator.sessions.session import Session
 from simulator.training.phase import Phase
 from tests import federations
 
@@ -249,17 +248,8 @@ def test_stacked_clients_keep_the_times() -> None:
     "stop", [5, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 2, 3, 4, 6, 7, 8, 11, 14))]
 )
 def test_a_stop_anywhere_changes_no_bit(tmp_path: Path, schedule: dict[str, Any], stop: int) -> None:
-    def session(name: str) -> Session:
-        return Session.create(comes_and_goes(system=schedule), tmp_path / name, tmp_path)
-
-    with session("alone") as alone:
-        alone.run()
-    asked = iter(range(10**6))
-    with session("s") as first:
-        first.run(stop=lambda: "SIGTERM" if next(asked) >= stop else None)
-    with Session.resume(tmp_path / "s", tmp_path) as second:
-        second.run()
-    assert federations.committed(tmp_path / "s") == federations.committed(tmp_path / "alone")
+    asked, config = iter(range(10**6)), comes_and_goes(system=schedule)
+    federations.assert_a_stop_changes_nothing(config, tmp_path, lambda _: next(asked) >= stop)
 
 
 @pytest.mark.long

@@ -234,17 +234,11 @@ def stored(built: Built, state: State, folder: Path) -> State:
 def test_a_stopped_round_and_a_fork_go_on_with_the_selected_clients(tmp_path: Path) -> None:
     asked = iter(range(10**6))
     chosen = config("utility", "buffered")
-    with Session.create(chosen, tmp_path / "alone", tmp_path) as alone:
-        alone.run()
-    with Session.create(chosen, tmp_path / "s", tmp_path) as first:
-        first.run(stop=lambda: "SIGTERM" if next(asked) >= 7 else None)
-    with Session.resume(tmp_path / "s", tmp_path) as second:
-        second.run()
-    assert federations.committed(tmp_path / "s") == federations.committed(tmp_path / "alone")
-    fork(tmp_path / "s", tmp_path / "fork", tmp_path, 3)
+    federations.assert_a_stop_changes_nothing(chosen, tmp_path, lambda _: next(asked) >= 7)
+    fork(tmp_path / "stopped", tmp_path / "fork", tmp_path, 3)
     with Session.resume(tmp_path / "fork", tmp_path) as again:
         again.run()
-    records = [CheckedReader(tmp_path / name).records() for name in ("fork", "s")]
+    records = [CheckedReader(tmp_path / name).records() for name in ("fork", "stopped")]
     selected = [[each["participants"] for each in of_one] for of_one in records]
     assert selected[0] == selected[1]
 

@@ -334,12 +334,8 @@ def test_scaffold_counts_seen_clients_only() -> None:
 @pytest.mark.long
 def test_a_resumed_session_measures_what_an_uninterrupted_one_does(tmp_path: Path) -> None:
     given = config(unseen={"every": 2}, rounds=4)
-    Session.create(given, tmp_path / "whole", tmp_path).run()
-    session = Session.create(given, tmp_path / "parts", tmp_path)
-    assert session.run(stop=lambda: "enough" if session.round == 2 else None).round == 2
-    Session.resume(tmp_path / "parts", tmp_path).run()
-    assert federations.committed(tmp_path / "parts") == federations.committed(tmp_path / "whole")
-    records = CheckedReader(tmp_path / "parts").records()
+    alone = federations.assert_a_stop_changes_nothing(given, tmp_path, lambda session: session.round == 2)
+    records = CheckedReader(alone).records()
     assert [record["round"] for record in records if "unseen" in record] == [2, 4]
 
 

@@ -6,7 +6,7 @@ clients train on must stay the same.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,6 @@ from simulator.engine.builder import build
 from simulator.sessions.history import completed
 from simulator.sessions.session import Session
 from tests import federations
-from tests.federations import committed
 
 CLIENTS, HELD, CLASSES = 6, 6, 3
 COUNT = CLIENTS * HELD
@@ -226,22 +225,22 @@ def public_of(data: FederatedData) -> tuple[bytes, bytes] | None:
     return data.public.batch(every).numpy().tobytes(), data.public.labels.numpy().tobytes()
 
 
-def before_and_after(
-    kind: str, folder: Path, seed: int, **more: Any
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What is trained on, with and without changes of all other samples."""
+def before_and_after(kind: str, folder: Path, seed: int = 0, **more: Any) -> Iterator[tuple[Config, Path]]:
+    """A configuration with and without changes of all samples that nobody trains on, and the folder of its data."""
     rows, write, change = KINDS[kind]
-    found = []
     draw = rng.numpy_stream(seed, "tests/peeking/changes")
     for name in ("before", "after"):
         place = folder / name
-        place.mkdir()
-        held = rows()
-        chosen = config(place, {"dataset": "digits"}, **more)
+        place.mkdir(parents=True)
+        held, chosen = rows(), config(place, {"dataset": "digits"})
         held = held if name == "before" else change(held, others(chosen), draw)
-        chosen = config(place, write(place, held), **more)
-        found.append(trained_on(load(chosen.source(place), CPU), chosen))
-    return found[0], found[1]
+        yield config(place, write(place, held), **more), place
+
+
+def trained_before_and_after(kind: str, folder: Path, seed: int = 0, **more: Any) -> list[tuple[Any, ...]]:
+    """What is trained on, without and with these changes."""
+    both = before_and_after(kind, folder, seed, **more)
+    return [trained_on(load(chosen.source(place), CPU), chosen) for chosen, place in both]
 
 
 @pytest.mark.parametrize(
@@ -262,7 +261,7 @@ def test_what_clients_train_on_does_not_follow_from_any_other_sample(
     kind: str, statistics: str, tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
     folder = tmp_path_factory.mktemp("example")
-    before, after = before_and_after(kind, folder, seed, data={"statistics": statistics})
+    before, after = trained_before_and_after(kind, folder, seed, data={"statistics": statistics})
     assert before == after
 
 
@@ -270,8 +269,7 @@ def test_what_clients_train_on_does_not_follow_from_any_other_sample(
 def test_by_the_rule_of_older_sessions_it_did(tmp_path: Path) -> None:
     """So the changes are large enough to be seen."""
     for kind in KINDS:
-        (tmp_path / kind).mkdir()
-        before, after = before_and_after(kind, tmp_path / kind, 0, **OLD)
+        before, after = trained_before_and_after(kind, tmp_path / kind, **OLD)
         assert before != after, kind
 
 
@@ -279,18 +277,10 @@ def test_by_the_rule_of_older_sessions_it_did(tmp_path: Path) -> None:
 def test_models_after_a_round_do_not_follow_from_any_other_sample(
     kind: str, group: str, tmp_path: Path
 ) -> None:
-    rows, write, change = KINDS[kind]
     found = []
-    for name in ("before", "after"):
-        place = tmp_path / name
-        place.mkdir()
-        chosen = config(place, {"dataset": "digits"})
-        held = rows() if name == "before" else change(rows(), others(chosen), rng.numpy_stream(0, "tests"))
-        chosen = config(place, write(place, held), federation={"group": group})
-        parts = build(chosen, place)
-        state = federations.run(parts.engine, 1)
-        models = [state.clients[client] for client in chosen.measured_clients]
-        found.append([{key: each.numpy().tobytes() for key, each in model.items()} for model in models])
+    for chosen, place in before_and_after(kind, tmp_path, federation={"group": group}):
+        clients = federations.run(build(chosen, place).engine, 1).clients
+        found.append([federations.bits(clients[client]) for client in chosen.measured_clients])
     assert found[0] == found[1]
 
 
@@ -471,13 +461,7 @@ class TestClientsOwnStatistics:
         data = {"dataset": federations.saved("signal", tmp_path), "statistics": "client"}
         more = {"runtime": {"runner": runner}, "cka": {"every": 1}, "federation": {"group": "tiny_signal"}}
         chosen = federations.config("fedavg", data=data, rounds=2, **more)
-        with Session.create(chosen, tmp_path / "whole", tmp_path) as session:
-            session.run()
-        with Session.create(chosen, tmp_path / "parts", tmp_path) as begun:
-            begun.run(stop=lambda: "enough" if begun.round == 1 else None)
-        with Session.resume(tmp_path / "parts", tmp_path) as resumed:
-            resumed.run()
-        assert committed(tmp_path / "whole") == committed(tmp_path / "parts")
+        federations.assert_a_stop_changes_nothing(chosen, tmp_path, lambda session: session.round == 1)
 
 
 def test_images_with_published_constants_keep_them() -> None:
