@@ -8,18 +8,16 @@ from hypothesis import strategies as st
 
 from tests.app.charts.pictures import drawn, picture
 from tui.app.charts.look import ASCII, BRAILLE, Look
-from tui.app.panels.clients import COLUMNS, rows_of
+from tui.app.panels.clients import COLUMNS
 from tui.app.widgets.table import Column, Row, Table, Trend, layout, left_out, sorted_rows
 
 NAMES = [column.name or column.title for column in COLUMNS]
-MODELS = {0: "cnn1", 11: "resnet18-narrow-long"}
-ROWS = rows_of(
-    [0, 11],
-    [MODELS.get(client, "") for client in range(12)],
-    *map(np.array, ([0.812, np.nan], [0.012, np.nan], [1_258_291, np.nan], [307_200, 0])),
-    histories=np.array([[0.1, 0.5, 0.8], [np.nan] * 3]),
-    pinned={0},
-)
+NONE = Trend((), width=0)
+CELLS = {
+    0: ("●", "0", "cnn1", "81.2 %", "+1.2", "", "", NONE, "1.2 MiB", "300.0 KiB", Trend((0.1, 0.5, 0.8))),
+    11: ("", "11", "resnet18-narrow-long", "–", "–", "", "", NONE, "–", "0 B", Trend((np.nan,) * 3)),
+}
+ROWS = tuple(Row(client, cells, values=(None, client)) for client, cells in CELLS.items())
 
 
 def widths(columns, rows):

@@ -13,7 +13,7 @@ from tests.app.driving import until
 from tui.app.charts.chart import Figure, Mark, Series
 from tui.app.charts.look import contrast
 from tui.app.dialogs.base import Options
-from tui.app.panels.clients import COLUMNS, rows_of
+from tui.app.panels.clients import COLUMNS
 from tui.app.widgets import Column, Heatmap, LineChart, Row, Table
 
 wave = Series("wave", np.sin(np.arange(100) / 9) / 2 + 0.5)
@@ -208,9 +208,9 @@ def test_labels_that_do_not_match_the_matrix_are_refused():
         Heatmap().show(np.eye(2), rows=["a"])
 
 
-def client(id, accuracy, model=None):
-    models = [model or f"cnn{each % 5 + 1}" for each in range(id + 1)]
-    return rows_of([id], models, *(np.array([each]) for each in (accuracy, 0.01, 0, 0)))[0]
+def client(id, accuracy):
+    cells = ["", str(id), f"cnn{id % 5 + 1}", f"{accuracy:.1%}", *[""] * 7]
+    return Row(id, tuple(cells), values=(None, id, None, accuracy, *[None] * 7), search=cells[2])
 
 
 ROWS = [client(id, id / 100) for id in range(60)]

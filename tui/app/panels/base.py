@@ -111,20 +111,6 @@ class SizedPanel(Panel):
         self.call_after_refresh(redraw)  # once the parts have their new sizes
 
 
-class Steps:
-    """A panel with something to step through, by the keys for previous and next."""
-
-    @abstractmethod
-    def step(self, by: int) -> None:
-        """Go to the one before (-1) or after (1)."""
-
-    def action_previous(self) -> None:
-        self.step(-1)
-
-    def action_next(self) -> None:
-        self.step(1)
-
-
 class Part(Container):
     """A titled part of a panel. Without contents, it shows a sentence: `say`."""
 

@@ -1,6 +1,6 @@
 """The clients of a view as a table's rows, with remarks on each, and the Clients panel."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -64,22 +64,65 @@ def follow(table: Table, view: View) -> None:
 
 
 def rows(view: View) -> Rows:
-    curves, run, clients = view.curves.upto(view.shown), view.run, listed(view)
-    samples = Samples.of(run)
-    if not view.shown:
-        doing = at_work(run)
-        return rows_of(clients, run.models, samples=samples, doing=[doing[each] for each in clients if doing])
-    sources = curves.accuracy, curves.client_up, curves.client_down
-    accuracy, up, down = (each.after(curves.rounds) for each in sources)
-    rounds = curves.evaluated[-TREND:] - 1
-    return rows_of(
-        clients,
-        run.models,
-        *(each[clients] for each in (accuracy, client_values.accuracy_changes(curves), up, down)),
-        histories=curves.accuracy.select(clients)[rounds].T,
-        pinned=view.pinned,
-        samples=samples,
-    )
+    """The rows of the clients listed. Before the first round, they say where each client is.
+
+    An accuracy on few test samples is gray, after a "~".
+    """
+    curves, models, clients = view.curves.upto(view.shown), view.run.models, listed(view)
+    samples, doing = Samples.of(view.run), () if view.shown else at_work(view.run)
+    none = np.full(len(clients), np.nan)
+    reached, changes, sent, received = none, none, none, none
+    recent: list[tuple[float, ...]] = [()] * len(clients)
+    if view.shown:
+        sources = curves.accuracy, curves.client_up, curves.client_down
+        reached, sent, received = (each.after(curves.rounds)[clients] for each in sources)
+        changes = client_values.accuracy_changes(curves)[clients]
+        histories = curves.accuracy.select(clients)[curves.evaluated[-TREND:] - 1].T
+        recent = [tuple(each) for each in histories.tolist()]
+    few = none > 0 if samples is None else samples.test[clients] < FEW
+    seen = ~few & (np.abs(changes) >= SEEN)
+    names, pinned = [models[client] for client in clients], view.pinned if view.shown else ()
+    marks = ["●" if client in pinned else "" for client in clients]
+
+    def reach(place: int, text: str) -> Cell:
+        if doing and (word := doing[clients[place]]):
+            return Cell(word, doing_tone(word))
+        if few[place]:
+            return Cell(FEW_MARK * (text != NONE) + text, "muted")
+        return Cell(text, "strong")
+
+    def moved(place: int, text: str) -> Cell:
+        return Cell(text, ("gain" if changes[place] > 0 else "loss") if seen[place] else "muted")
+
+    data: list[tuple[Sequence[AnyCell], Sequence[Value]]] = [([""] * len(clients), ())] * 2
+    data.append(([Trend((), width=0)] * len(clients), ()))
+    if samples is not None:  # test and training samples, and the histogram of classes
+        test, train = samples.test[clients].tolist(), samples.train[clients]
+        total, held = train.sum(axis=1).tolist(), np.where(train > 0, train, np.nan).tolist()
+        tops, width = train.max(axis=1, initial=1).tolist(), min(train.shape[1], CLASSES)
+        classes = [Trend(tuple(each), float(top), width) for each, top in zip(held, tops, strict=True)]
+        data = [(list(map(str, test)), test), (list(map(str, total)), total), (classes, ())]
+    columns: list[tuple[Sequence[AnyCell], Sequence[Value]]] = [
+        (marks, [float(bool(mark)) for mark in marks]),
+        (list(map(str, clients)), clients),
+        (names, [name.casefold() for name in names]),
+        ([reach(*each) for each in enumerate(each_once(percent, reached)[0])], reached.tolist()),
+        ([moved(*each) for each in enumerate(each_once(points, changes)[0])], changes.tolist()),
+        *data,
+        each_once(size, sent),
+        each_once(size, received),
+        ([Trend(each) for each in recent], ()),
+    ]
+    about = zip(clients, names, marks, strict=True)
+    words = [f"{client} {name} {'pinned' * bool(mark)}" for client, name, mark in about]
+    return by_columns(clients, columns, words)
+
+
+def each_once(write: Callable[[float], str], values: Array) -> tuple[list[str], list[float]]:
+    """The texts of values, each of which is written once, and the values."""
+    different, places = np.unique(values, return_inverse=True)
+    texts = [write(value) for value in different.tolist()]
+    return [texts[place] for place in places.tolist()], values.tolist()
 
 
 def listed(view: View) -> list[int]:
@@ -91,72 +134,6 @@ def listed(view: View) -> list[int]:
 def sampled(view: View) -> str:
     """The note that not all of them are listed."""
     return ", a sample of those that took part" if len(listed(view)) < view.curves.clients else ""
-
-
-def rows_of(
-    clients: Sequence[int],
-    models: Sequence[str],
-    accuracy: Array | None = None,
-    change: Array | None = None,
-    up: Array | None = None,
-    down: Array | None = None,
-    *,
-    histories: Array | None = None,
-    pinned: Collection[int] = (),
-    samples: Samples | None = None,
-    doing: Sequence[str] = (),
-) -> Rows:
-    """The rows of n clients, whose numbers are in the same order; None: there are none yet.
-
-    models, samples: of all clients. accuracy, change [n]: 0…1, NaN = none. up, down [n]: bytes. histories [n, rounds]:
-    accuracies. doing [n]: replaces the first accuracy. An accuracy on few test samples is gray, after a "~".
-    """
-    count, none, given = len(clients), np.full(len(clients), np.nan), (accuracy, change, up, down)
-    reached, changes, sent, received = (none if each is None else each for each in given)
-    few = none > 0 if samples is None else samples.test[clients] < FEW
-    seen = ~few & (np.abs(changes) >= SEEN)
-    names, marks = [models[client] for client in clients], ["●" if each in pinned else "" for each in clients]
-
-    def reach(place: int, text: str) -> Cell:
-        if doing and doing[place]:
-            return Cell(doing[place], doing_tone(doing[place]))
-        if few[place]:
-            return Cell(FEW_MARK * (text != NONE) + text, "muted")
-        return Cell(text, "strong")
-
-    def moved(place: int, text: str) -> Cell:
-        return Cell(text, ("gain" if changes[place] > 0 else "loss") if seen[place] else "muted")
-
-    data: list[tuple[Sequence[AnyCell], Sequence[Value]]] = [([""] * count, ())] * 2
-    data.append(([Trend((), width=0)] * count, ()))
-    if samples is not None:  # test and training samples, and the histogram of classes
-        test, train = samples.test[clients].tolist(), samples.train[clients]
-        total, held = train.sum(axis=1).tolist(), np.where(train > 0, train, np.nan).tolist()
-        tops, width = train.max(axis=1, initial=1).tolist(), min(train.shape[1], CLASSES)
-        classes = [Trend(tuple(each), float(top), width) for each, top in zip(held, tops, strict=True)]
-        data = [(list(map(str, test)), test), (list(map(str, total)), total), (classes, ())]
-    recent = [()] * count if histories is None else [tuple(each) for each in histories.tolist()]
-    columns: list[tuple[Sequence[AnyCell], Sequence[Value]]] = [
-        (marks, [float(bool(mark)) for mark in marks]),
-        (list(map(str, clients)), clients),
-        (names, [name.casefold() for name in names]),
-        ([reach(*each) for each in enumerate(each_once(percent, reached))], reached.tolist()),
-        ([moved(*each) for each in enumerate(each_once(points, changes))], changes.tolist()),
-        *data,
-        (each_once(size, sent), sent.tolist()),
-        (each_once(size, received), received.tolist()),
-        ([Trend(each) for each in recent], ()),
-    ]
-    about = zip(clients, names, marks, strict=True)
-    words = [f"{client} {name} {'pinned' * bool(mark)}" for client, name, mark in about]
-    return by_columns(clients, columns, words)
-
-
-def each_once(write: Callable[[float], str], values: Array) -> list[str]:
-    """The texts of values, each of which is written once."""
-    different, places = np.unique(values, return_inverse=True)
-    texts = [write(value) for value in different.tolist()]
-    return [texts[place] for place in places.tolist()]
 
 
 def doing_tone(word: str) -> Tone:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from statistics import fmean
 from typing import ClassVar
@@ -23,7 +23,7 @@ from simulator.results.figures.palette import OKABE_ITO, in_order, looks_of
 from simulator.studies.selection import Seeds, by_seed, study_axes
 from tui.app.charts.chart import KEYS, Band, Figure, Series
 from tui.app.charts.look import GLYPHS
-from tui.app.panels.base import PERCENT, Part, SizedPanel, Steps, at_best, at_most, no_match, sizes
+from tui.app.panels.base import PERCENT, Part, SizedPanel, at_best, at_most, no_match, sizes
 from tui.app.view import View
 from tui.app.widgets import Column, LineChart, Row, Table
 from tui.app.widgets.screen import glyphs_of
@@ -158,7 +158,7 @@ STEP = 0.01  # of the target
 NOTE, LOW_NOTE = 3, 1  # rows of the note above the chart, and of a low panel
 
 
-class ComparePanel(Steps, SizedPanel):
+class ComparePanel(SizedPanel):
     """Sessions in one chart, their results, and their different settings."""
 
     LABELS: ClassVar[Mapping[str, str]] = {"chart": "measure", "previous": "lower", "next": "higher"}
@@ -302,6 +302,8 @@ class ComparePanel(Steps, SizedPanel):
             target = self.target(self._view.compared) + by * STEP
             self._target = min(max(round(target, 4), 0.0), 1.0)
             self.draw(self._view)
+
+    action_previous, action_next = partialmethod(step, -1), partialmethod(step, 1)
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per session: accuracies, and the cost of the target."""

@@ -1,7 +1,7 @@
 """The Cost panel: traffic, time, energy, and the machine's use by round and by client, and accuracy over cost."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, partialmethod
 
 import numpy as np
 from textual.containers import Horizontal
@@ -57,7 +57,7 @@ CLIENTS = (
 SLOW = 1.5  # times the median: slower clients are pointed out
 
 
-class CostPanel(base.Steps, ClientTable):
+class CostPanel(ClientTable):
     """Charts of cost by round, the clients or the tensors below, and the numbers of the round shown."""
 
     FOLLOWS_PROGRESS = True
@@ -220,6 +220,8 @@ class CostPanel(base.Steps, ClientTable):
             self._chart = METRICS
         self.update()
 
+    action_previous, action_next = partialmethod(step, -1), partialmethod(step, 1)
+
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per round: its seconds by purpose, bytes, the machine's use, and each listed client's seconds."""
         if self.has_class("-tensors"):
@@ -321,10 +323,10 @@ def rows(view: View, doing: tuple[str, ...]) -> Rows:
         (list(map(str, clients)), clients),
         (names, [name.casefold() for name in names]),
         ([Cell(word, doing_tone(word)) for word in words], ()),
-        (each_once(seconds, now), now.tolist()),
+        each_once(seconds, now),
         ([*map(pace, times.tolist())], times.tolist()),
-        (each_once(seconds, means), means.tolist()),
-        *((each_once(size, each[clients]), each[clients].tolist()) for each in amounts),
+        each_once(seconds, means),
+        *(each_once(size, each[clients]) for each in amounts),
         (list(map(str, counts.tolist())), counts.tolist()),
         ([Trend(tuple(each), top) for each in histories[:, -TREND:].tolist()], ()),
     ]

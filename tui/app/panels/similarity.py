@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, partialmethod
 from importlib import import_module
 from itertools import combinations
 
@@ -13,7 +13,7 @@ from textual.containers import Vertical
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.ledger import CkaMeasurement, least_similar
 from tui.app.charts.chart import Figure, Series
-from tui.app.panels.base import OPENING, Part, SizedPanel, Steps, at_most, awaited_cka, named_clients, unread
+from tui.app.panels.base import OPENING, Part, SizedPanel, at_most, awaited_cka, named_clients, unread
 from tui.app.panels.data_features import gone
 from tui.app.view import ClientSelected, View
 from tui.app.widgets import Column, Heatmap, LineChart, Row, Table
@@ -37,7 +37,7 @@ CKA = (0.0, 1.0)
 LAYERS = (Column("layer", worth=3, stretch=True), Column("CKA", numeric=True, worth=2), Column("", worth=1))
 
 
-class SimilarityPanel(Steps, SizedPanel):
+class SimilarityPanel(SizedPanel):
     """The matrix of one layer, the layers' means, and their course."""
 
     DEFAULT_CSS = """
@@ -211,6 +211,8 @@ class SimilarityPanel(Steps, SizedPanel):
             place = found.layers.index(self.chosen(found)) + by
             self._layer = found.layers[min(max(place, 0), len(found.layers) - 1)]
             self.draw(self._view)
+
+    action_previous, action_next = partialmethod(step, -1), partialmethod(step, 1)
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """One row per pair of clients and one column per layer, as last measured."""
