@@ -301,7 +301,7 @@ class Computations:
 
         self._cancel("samples")
         clients = range(number) if number <= AT_ONCE else (client,)
-        self._start("samples", session, "reading samples", clients, keep)
+        self._start("samples", (session, client), "reading samples", clients, keep)
 
     def compute_shown_cka(self) -> None:
         """Compute CKA of the round shown from its checkpoint, or stop if it is being computed. Shows why not."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from textual.containers import Container
 from textual.message import Message
@@ -66,27 +66,24 @@ RoundKey = tuple[str, int]
 """The id of a session and one of its rounds."""
 
 
-class AfterRound(Protocol):
-    """What was computed from the checkpoint of a round."""
-
-    @property
-    def round(self) -> int: ...
-
-
-Result = TypeVar("Result", bound=AfterRound)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
 class Computed(Generic[Result]):
-    """found: by place, the result or the sentence why there is none. under_way: the running computation, if any."""
+    """found: by place, the result or the sentence why there is none. under_way: the running computation, if any.
+
+    The number in a place is a round, or of samples, a client.
+    """
 
     found: Mapping[RoundKey, Result | str] = field(default_factory=dict)
     under_way: RoundKey | None = None
 
     def last(self, run: SessionData, round: int) -> Result | None:
         """The last result of a session at or before a round."""
-        own = [each for each in self.of(run) if each.round <= round]
-        return max(own, key=lambda each: each.round, default=None)
+        before = [place for session, place in self.found if session == session_of(run) and place <= round]
+        known = (self.at(run, place) for place in sorted(before, reverse=True))
+        return next((each for each in known if each is not None and not isinstance(each, str)), None)
 
     def of(self, run: SessionData) -> list[Result]:
         found = (each for (session, _), each in self.found.items() if session == session_of(run))
@@ -95,21 +92,13 @@ class Computed(Generic[Result]):
     def computing(self, run: SessionData) -> int | None:
         return self.under_way[1] if self.under_way and self.under_way[0] == session_of(run) else None
 
+    def at(self, run: SessionData, number: int) -> Result | str | None:
+        return self.found.get((session_of(run), number))
+
     def refusal(self, run: SessionData, round: int) -> str | None:
         """Why a round has none, if its computation failed."""
-        found = self.found.get((session_of(run), round))
+        found = self.at(run, round)
         return found if isinstance(found, str) else None
-
-
-@dataclass(frozen=True, eq=False)
-class SamplesRead:
-    """found: by session and client, its samples or the reason of a failure. under_way: the session being read."""
-
-    found: Mapping[tuple[str, int], ClientSamples | str] = field(default_factory=dict)
-    under_way: str | None = None
-
-    def of(self, run: SessionData, client: int) -> ClientSamples | str | None:
-        return self.found.get((session_of(run), client))
 
 
 def session_of(run: SessionData) -> str:
@@ -133,8 +122,8 @@ GAIN = "gain by round"
 Embeddings = Computed[Embedding]
 Similarities = Computed[CkaMeasurement]
 Confusions = Computed[Confusion]
+SamplesRead = Computed[ClientSamples]
 NONE_YET: Computed[Any] = Computed()
-NO_SAMPLES = SamplesRead()
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +157,7 @@ class View:
     """CKA of kept rounds that the run did not measure, if it was requested."""
     confusions: Confusions = NONE_YET
     """Clients' confusion matrices after kept rounds, by `client_of`, if they were requested."""
-    samples: SamplesRead = NO_SAMPLES
+    samples: SamplesRead = NONE_YET
     """What clients train on, if it was requested."""
     places: ColorSlots = field(default_factory=ColorSlots)
     """The slots of compared lines."""

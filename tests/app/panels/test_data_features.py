@@ -174,7 +174,7 @@ def test_i_reads_the_samples_of_the_client_selected(view: View) -> None:
     failed = replace(view, samples=SamplesRead({(own, 0): "There are no data."}))
     for each, said, posted in (
         (replace(view, client=3), "client 3 cnn4: samples before round 1", [Wanted("samples", client=3)]),
-        (with_samples(view, under_way=own), "Reading the samples of client 0.", []),
+        (with_samples(view, under_way=(own, 0)), "Reading the samples of client 0.", []),
         (failed, "There are no data.", [Wanted("samples", client=0)]),
     ):
         app, text = on_stage("data", each, ["samples"])

@@ -26,7 +26,7 @@ from tui.app.charts.samples import draw_samples
 from tui.app.charts.scatter import ScatterFigure, draw_scatter, key_of
 from tui.app.panels import gains
 from tui.app.panels.base import PERCENT, Part, SizedPanel, at_most, named_clients, unread
-from tui.app.view import ClientSelected, RoundRefused, View, Wanted, session_of
+from tui.app.view import ClientSelected, RoundRefused, View, Wanted
 from tui.app.widgets import Heatmap, Picture
 from tui.app.widgets.screen import glyphs_of, room
 from tui.app.workers import images_of, looked_at
@@ -426,7 +426,7 @@ class DataFeaturesPanel(SizedPanel):
 
     def _draw_samples(self, view: View) -> None:
         client = view.selected
-        found = view.samples.of(view.run, client)
+        found = view.samples.at(view.run, client)
         if not self.differs("samples", found, client, view.samples.under_way, view.run.document):
             return
         names = named_clients(view.run)
@@ -435,7 +435,7 @@ class DataFeaturesPanel(SizedPanel):
         if isinstance(found, ClientSamples):
             self._samples.say(None)
             self._held.show(found)
-        elif view.samples.under_way == session_of(view.run):
+        elif view.samples.computing(view.run) is not None:
             self._samples.say(READING.format(client=client))
         else:
             self._samples.say(f"{found}\n\nPress i to try again." if found else UNREAD.format(client=client))
@@ -474,8 +474,8 @@ class DataFeaturesPanel(SizedPanel):
         if self._view is None or not self._view.run.document:
             return
         view, client = self._view, self._view.selected
-        missing = not isinstance(view.samples.of(view.run, client), ClientSamples)
-        wanted = missing and view.samples.under_way != session_of(view.run)
+        missing = not isinstance(view.samples.at(view.run, client), ClientSamples)
+        wanted = missing and view.samples.computing(view.run) is None
         self._put_samples(wanted or not self._samples.display)
         if wanted:
             self.post_message(Wanted("samples", client=client))
@@ -494,7 +494,7 @@ class DataFeaturesPanel(SizedPanel):
         """One row per point of the plane. While there is none, one row per class of a client."""
         if self._recognized is not None:
             return class_rows(self._recognized)
-        held = view.samples.of(view.run, view.selected)
+        held = view.samples.at(view.run, view.selected)
         if self._samples.display and isinstance(held, ClientSamples):
             return sample_table(held)
         if (found := view.embeddings.last(view.run, view.shown)) is not None:
