@@ -322,7 +322,7 @@ def test_a_session_with_a_damaged_ledger_is_not_finished_and_the_preview_says_wh
 
 def test_an_empty_folder_says_what_to_do_first_and_lists_every_preset(tmp_path: Path) -> None:
     app, text = on_stage("sessions", View(SessionData(Path()), sessions_dir=tmp_path), size=(80, 24))
-    said, names = " ".join(text.split()), [row.key for row in app.panel._start.list.rows]
+    said, names = " ".join(text.split()), [row.key for row in app.panel._steps.rows]
     assert "FedLoRA on digits: no download, about a minute" in said
     assert "Press n for a new run" in said and "`htfl-sim run` starts the quickstart" in said
     assert names[:2] == ["quickstart", "attach"]

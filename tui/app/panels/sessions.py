@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Static
 
@@ -616,34 +616,6 @@ STEPS = (
 )
 
 
-class Start(Vertical):
-    """The first steps, in place of an empty list of sessions: a sentence, the presets, and another folder."""
-
-    DEFAULT_CSS = """
-    Start { height: 1fr; }
-    Start > Static { height: auto; padding: 1 2; }
-    """
-
-    @dataclass
-    class Chosen(Message):
-        """Enter was pressed on a first step: ATTACH, or the name of a preset."""
-
-        what: str
-
-    def __init__(self) -> None:
-        self._words, self.list = Static("", markup=False), Table(STEPS, cursor=True)
-        super().__init__(self._words, self.list)
-
-    def show(self, view: View) -> None:
-        self._words.update(spelled(WORDS.format(folder=view.library), glyphs_of(self)))
-        self.list.show(first_steps())
-        self.list.filter(view.filter)
-
-    def on_table_chosen(self, message: Table.Chosen) -> None:
-        message.stop()
-        self.post_message(self.Chosen(str(message.key)))
-
-
 @cache
 def first_steps() -> tuple[Row, ...]:
     quickstart = "FedLoRA on digits: no download, about a minute"
@@ -661,11 +633,16 @@ class SessionsPanel(SizedPanel):
     SessionsPanel.-full.-tall > .preview { height: 20; }
     SessionsPanel.-full > .preview > .facts { display: block; width: 60; }
     SessionsPanel.-full > .preview > .differences { width: 60; }
+    SessionsPanel .words { height: auto; padding: 1 2; }
     """
 
     def __init__(self, id: str) -> None:
-        self._list, self._preview, self._board, self._start = SessionList(), Preview(), StudyBoard(), Start()
-        self._sessions, self._first = Part("sessions", self._list), Part("first steps", self._start)
+        self._list, self._preview, self._board = SessionList(), Preview(), StudyBoard()
+        self._words, self._steps = Static(classes="words", markup=False), Table(STEPS, cursor=True)
+        self._sessions, self._first = (
+            Part("sessions", self._list),
+            Part("first steps", self._words, self._steps),
+        )
         self._first.display = False
         super().__init__(id, self._sessions, self._first, self._preview, self._board)
 
@@ -688,7 +665,9 @@ class SessionsPanel(SizedPanel):
         empty = found is not None and not found and not studies
         self._first.display, self._sessions.display = empty, not empty
         if empty:
-            self._start.show(view)
+            self._words.update(spelled(WORDS.format(folder=view.library), glyphs_of(self)))
+            self._steps.show(first_steps())
+            self._steps.filter(view.filter)
         if found is not None:
             number = f"{shown} of {len(found)} sessions" if shown != len(found) else counted(shown, "session")
             if studies:
@@ -736,7 +715,12 @@ class SessionsPanel(SizedPanel):
             self._draw_preview()
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        if isinstance(message.key, Path) and (study := self._list.studies.get(message.key)):
+        """Open a session or a study's board; or of the first steps, the dialog for a session or a form for a run."""
+        if message.key == ATTACH:
+            self.call_later(self.app.run_action, "attach")
+        elif isinstance(message.key, str):
+            self.post_message(NewRunWanted(message.key))
+        elif isinstance(message.key, Path) and (study := self._list.studies.get(message.key)):
             self._sessions.display = self._preview.display = False
             self._board.display = True
             self._board.open(study)
@@ -744,13 +728,6 @@ class SessionsPanel(SizedPanel):
             self.call_after_refresh(self._board.take_focus)
         elif isinstance(message.key, Path):
             self.post_message(SessionOpened(message.key))
-
-    def on_start_chosen(self, message: Start.Chosen) -> None:
-        """Open the form for a run of the preset, or the dialog for another session."""
-        if message.what == ATTACH:
-            self.call_later(self.app.run_action, "attach")
-        else:
-            self.post_message(NewRunWanted(message.what))
 
     def back(self) -> bool:
         """Return from a study's board to the list. Returns whether one was open."""
