@@ -32,26 +32,19 @@ class AccuracyChart(Container):
     DEFAULT_CSS = "AccuracyChart { width: 1fr; height: 1fr; }"
 
     def __init__(self) -> None:
-        self._lines = LineChart()
-        axes, whole = ("client", "round"), (0.0, base.PERCENT)
-        self._accuracies = Heatmap(axes=axes, value_range=whole, unit="%", decimals=1)
-        self._gains = Heatmap(axes=axes, unit="pp", decimals=1, signed=True)
-        self._accuracies.display = self._gains.display = False
-        self._map = self._accuracies
-        """The map in use."""
+        self._lines, self._map = LineChart(), Heatmap(axes=("client", "round"), decimals=1)
+        self._map.display = False
         self.comparing = False
         """Whether the gains over the partner are shown as a map, in place of the chart."""
         self._rounds: NDArray[np.int_] = np.empty(0, int)
         self._column: int | None = None
         self._clients: list[int] = []
-        super().__init__(self._lines, self._accuracies, self._gains)
+        super().__init__(self._lines, self._map)
 
     def show(self, view: View) -> None:
-        as_map = self.comparing or view.mode == ACCURACIES[2]
-        self._map = self._gains if self.comparing else self._accuracies
-        for each in (self._lines, self._accuracies, self._gains):
-            each.display = each is (self._map if as_map else self._lines)
-        if as_map:
+        self._map.display = self.comparing or view.mode == ACCURACIES[2]
+        self._lines.display = not self._map.display
+        if self._map.display:
             self._show_map(view)
         elif view.mode == GAIN:
             self._lines.show(gains.figure(view))
@@ -83,10 +76,11 @@ class AccuracyChart(Container):
     def _show_map(self, view: View) -> None:
         if self.comparing:
             self._clients, self._rounds, found = gains.table(view)
-            self._map.change(value_range=gains.reach(found))
+            self._map.change(value_range=gains.reach(found), unit="pp", signed=True)
         else:
             self._clients, self._rounds = listed(view), view.curves.evaluated
             found = view.curves.accuracy.select(self._clients)[self._rounds - 1].T * base.PERCENT
+            self._map.change(value_range=(0.0, base.PERCENT), unit="%", signed=False)
         self._map.show(found, [*map(str, self._clients)], [*map(str, self._rounds)])
         self._map.home = (_first_row(view), max(len(self._rounds) - 1, 0))
 
