@@ -97,15 +97,9 @@ class Bench:
                 self._refused.append(f"{method} as a session: {unmet}")
                 continue
             self._keep(f"matrix/htm5/64/{method}", found, "seconds", "share")
-            sheet.add(
-                method,
-                f"{found['seconds']:.2f}",
-                f"{found['rate'] / 1e9:,.0f}",
-                f"{found['matrix_rate'] / 1e9:,.0f}",
-                f"{found['share']:.2f}",
-                f"{found['checkpoint']:.1%}",
-                f"{found['accuracy']:.3f}",
-            )
+            rates = {"ours": found["rate"] / 1e9, "most": found["matrix_rate"] / 1e9}
+            row = "{method}|{seconds:.2f}|{ours:,.0f}|{most:,.0f}|{share:.2f}|{checkpoint:.1%}|{accuracy:.3f}"
+            sheet.fill(row, method=method, **rates, **found)
         return self._shown(
             sheet,
             "share: training FLOPs (torch's counter) per second of the training part of a round, over the matrix "

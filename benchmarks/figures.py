@@ -32,6 +32,10 @@ class Sheet:
             raise ValueError(f"{len(cells)} cells for the columns {', '.join(self.columns)}")
         self.rows.append(cells)
 
+    def fill(self, row: str, **values: object) -> None:
+        """Add a row by its form, such as '{group}|{seconds:.2f}'."""
+        self.add(*row.format(**values).split("|"))
+
     def shown(self) -> Table:
         table = Table(title=self.title)
         for column in self.columns:

@@ -28,6 +28,10 @@ from simulator.engine.progress import Event, RoundFinished, RoundStarted
 PARTICIPANTS = 10
 GROUPS = ("cnn5", "htm5")
 """One model of CNN-5 for all, and CNN-1 to CNN-5 in turn."""
+ROW = (
+    "{group}|{clients:,}|{took_part}|{start:.1f}|{start_cpu:.1f}|{round:.3f}|{round_cpu:.3f}|{drawing:.3f}|{times:.2f}"
+    "|{peak:,.0f}|{session:,.1f}|{ledger:.1f}"
+)
 
 
 def config(clients: int, group: str, rounds: int, method: str) -> Config:
@@ -52,7 +56,7 @@ def config(clients: int, group: str, rounds: int, method: str) -> Config:
 
 
 def run(clients: int, group: str, rounds: int, method: str, folder: Path) -> dict[str, Any]:
-    """One run, measured in this process: seconds, processor seconds, bytes."""
+    """One run, measured in this process: seconds, processor seconds, MiB, MB, and KB a round."""
     began, cpu = time.perf_counter(), time.process_time()
     marks: list[tuple[float, float]] = []
     ends: list[tuple[float, float]] = []
@@ -89,9 +93,9 @@ def run(clients: int, group: str, rounds: int, method: str, folder: Path) -> dic
         "round": statistics.median(each[0] for each in taken),
         "round_cpu": statistics.median(each[1] for each in taken),
         "drawing": statistics.median(drawing[1:]),
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "session": checkpoints.size_on_disk(folder),
-        "ledger": (folder / "ledger.jsonl").stat().st_size,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "session": checkpoints.size_on_disk(folder) / 1e6,
+        "ledger": (folder / "ledger.jsonl").stat().st_size / rounds / 1e3,
         "took_part": len(took_part),
     }
 
@@ -115,20 +119,8 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 found = alone(run, clients, group, given.rounds, given.method, Path(folder) / "s")
             first = first or found["round_cpu"]
-            table.add(
-                group,
-                f"{clients:,}",
-                str(found["took_part"]),
-                f"{found['start']:.1f}",
-                f"{found['start_cpu']:.1f}",
-                f"{found['round']:.3f}",
-                f"{found['round_cpu']:.3f}",
-                f"{found['drawing']:.3f}",
-                f"{found['round_cpu'] / first:.2f}",
-                f"{found['peak'] / 2**20:,.0f}",
-                f"{found['session'] / 1e6:,.1f}",
-                f"{found['ledger'] / given.rounds / 1e3:.1f}",
-            )
+            times = found["round_cpu"] / first
+            table.fill(ROW, group=group, clients=clients, times=times, **found)
     Console(width=150).print(table.shown())
 
 

@@ -1,12 +1,10 @@
 """The tables that pages get from the code. `python -m docsite.tables` puts the devices into docs/devices.md."""
 
-import ast
 import inspect
 import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
@@ -16,7 +14,7 @@ from typing_extensions import get_type_hints, is_typeddict
 from checkpoints.schema import Also, InJson, Share
 from simulator import methods
 from simulator.base.record import SCALARS, Record, When
-from simulator.base.sections import MethodConfig, Section, Space, range_text
+from simulator.base.sections import MethodConfig, Section, Space, own_texts, range_text
 from simulator.clock import devices
 from simulator.config import Config, Setting, section_key, section_of, settings, settings_in
 
@@ -167,20 +165,9 @@ def _bare(hint: Any, given: dict[Any, Any]) -> tuple[Any, list[Any]]:
 def _described(kind: type) -> dict[str, str]:
     """The text under each key of a type, those of the types that it extends included."""
     found: dict[str, str] = {}
-    classes = {
-        node.name: node
-        for node in ast.parse(inspect.getsource(inspect.getmodule(kind) or kind)).body
-        if isinstance(node, ast.ClassDef)
-    }
-    names = [kind.__name__]
-    while names:
-        node = classes[names.pop()]
-        names += [base.id for base in node.bases if isinstance(base, ast.Name) and base.id in classes]
-        for key, text in pairwise(node.body):
-            match key, text:
-                case ast.AnnAssign(target=ast.Name(id)), ast.Expr(value=ast.Constant(value=str(said))):
-                    found[id] = " ".join(said.split())
-    return found
+    for base in filter(is_typeddict, getattr(kind, "__orig_bases__", ())):
+        found |= _described(base)
+    return found | own_texts(kind)
 
 
 # The library's devices

@@ -1,4 +1,7 @@
-"""A session's other JSON, and a study's points.json, as types. Objects may have more keys: later versions add some."""
+"""A session's other JSON, and a study's points.json, as types. Objects may have more keys: later versions add some.
+
+docs/ledger.md says what the keys of session.json and of manifests mean.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -95,19 +98,13 @@ class Parent(TypedDict):
 
 class Samples(TypedDict):
     classes: Many[str]
-    """names of the classes. With more than 50,000 clients × classes, `samples` is missing"""
     train: Many[Counts]
-    """for each client, the number of training samples of each class"""
     test: Counts
-    """number of test samples of each client"""
 
 
 class Devices(TypedDict):
     names: Many[str]
-    """device of each client, with `system.devices`"""
     correlations: dict[str, float | None]
-    """Spearman's correlation of the devices' FLOP/s with facts of the clients: `correlation` with the size of the
-    model, `correlation_data`, `correlation_availability`. Null if one of both is constant"""
 
 
 class _Inputs(TypedDict):
@@ -146,43 +143,25 @@ class Configured(TypedDict):
     """What has a whole configuration."""
 
     config: Annotated[Object, Also(keys(**_CONFIGURATION), _OF_SESSION)]
-    """the whole first configuration ([Configuration](configuration.md)). The history in the manifests has the
-    changes of switches"""
 
 
 class Document(SessionDocument, Configured):
     """session.json, without its seal."""
 
     parent: Parent | None
-    """for a fork: the parent's `id` and `name`, and the `round` of the fork"""
     environment: dict[str, Scalar]
-    """what the bits depend on besides settings, data, and files: versions, the hash of the program, and the machine"""
     method_files: NotRequired[dict[str, Sha256]]
-    """SHA-256 of each of htfl-sim's files that the method's code is in, by name. Older sessions have none"""
     data_fingerprint: str
-    """SHA-256 of samples, labels, and partition"""
     fingerprint: NotRequired[Sha256 | None]
-    """SHA-256 of all that decides the run's bits: settings, data, code, your own files, and environment. Equal
-    runs have equal ones. A fork's is null, and older sessions have none"""
     inputs: NotRequired[Annotated[Object, Also(_Inputs)]]
-    """the form of the samples as models take them: their `kind` (`image`, `tokens`, `signal`, `table`) and its sizes.
-    Sessions without it have images"""
     parameters: NotRequired[dict[str, Natural]]
-    """number of parameters of each client model, by its name. Older sessions have none"""
     samples: NotRequired[Samples | None]
     unknown: NotRequired[dict[str, Positive]]
-    """values without a column or token of their own, because no sample has them that is trained on, and the number
-    of their samples ([Data sets](datasets.md#statistics)). At most 100; missing if there are none"""
     read: NotRequired[Report]
-    """report of what was read of the data set. Older sessions have none"""
     devices: NotRequired[Devices]
     plugin: Plugin | None
-    """`name` and `sha256` of the method's file, if the method is not built in"""
     model_plugins: NotRequired[dict[str, Plugin]]
-    """for each model from a plugin, the `name` and `sha256` of its file"""
     files: NotRequired[list[OwnFile]]
-    """`kind` (`model`, `metric`, `selection`, `partition`, `devices`, `trace`, `availability`, `generator`), `name`,
-    and `sha256` of your other files ([Your own files](your-own.md))"""
 
 
 def check_document(document: Mapping[str, Any]) -> Document:
@@ -224,18 +203,14 @@ class Draws(TypedDict):
     """What the models that clients begin with are drawn from."""
 
     models: Natural
-    """the seed of their models"""
     beside: Natural
-    """seed of the method's states beside these models"""
     method: Annotated[Section, _METHOD]
-    """settings of this method"""
 
 
 class Initial(Draws):
     """What those clients began with that a checkpoint does not name."""
 
     sha256: Sha256
-    """digest of the models of the first client of each architecture"""
 
 
 class Finished(TypedDict):

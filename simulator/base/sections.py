@@ -166,14 +166,21 @@ def refuse_others(section: Section, choice: str, readers: Mapping[str, tuple[str
 def texts_of(section: type[Section]) -> dict[str, str]:
     """The text under each key of a section, in one line. It is read from the source when somebody asks."""
     found: dict[str, str] = {}
-    for each in (each for each in reversed(section.__mro__) if issubclass(each, Section)):
-        # A class of a notebook's cell has no source. One inside a function may have one that does not stand alone.
-        with suppress(OSError, TypeError, SyntaxError):
-            body = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0].body  # type: ignore[attr-defined]
-            for key, text in pairwise(body):
-                match key, text:
-                    case ast.AnnAssign(target=ast.Name(id)), ast.Expr(value=ast.Constant(value=str(said))):
-                        found[id] = " ".join(said.split())
+    for each in reversed(section.__mro__):
+        found |= own_texts(each) if issubclass(each, Section) else {}
+    return found
+
+
+def own_texts(kind: type) -> dict[str, str]:
+    """The text under each key in the source of a class, in one line, without those of its bases."""
+    found: dict[str, str] = {}
+    # A class of a notebook's cell has no source. One inside a function may have one that does not stand alone.
+    with suppress(OSError, TypeError, SyntaxError):
+        body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
+        for key, text in pairwise(body):
+            match key, text:
+                case ast.AnnAssign(target=ast.Name(id)), ast.Expr(value=ast.Constant(value=str(said))):
+                    found[id] = " ".join(said.split())
     return found
 
 
