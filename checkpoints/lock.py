@@ -265,16 +265,6 @@ class Ownership:
             finally:
                 self._unlock()
 
-    @contextmanager
-    def released_on_failure(self) -> Iterator[None]:
-        """Release the session if what is done within fails."""
-        try:
-            yield
-        except BaseException:
-            with suppress(DiskError, Damaged):
-                self.release("failed", clean=False)
-            raise
-
     def let_go(self) -> None:
         """Let the lock go without a word: nothing was done under it."""
         self._released.set()

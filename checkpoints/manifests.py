@@ -97,7 +97,7 @@ class UnfinishedRound:
 
 
 def _in_json(states: Mapping[str, ObjectRef]) -> Json:
-    return {name: ref.to_json() for name, ref in states.items()}
+    return {name: asdict(ref) for name, ref in states.items()}
 
 
 def _of_json(states: Json) -> dict[str, ObjectRef]:

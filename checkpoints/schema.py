@@ -216,13 +216,6 @@ class ObjectRef:
     sha256: Sha256
     size: Annotated[int, Within(ge=0, le=limits.OBJECT)]
 
-    def __post_init__(self) -> None:
-        if not SHA256.fullmatch(self.sha256) or not 0 <= self.size <= limits.OBJECT:
-            raise ValueError(f"not an object reference: {self.sha256!r}, {self.size!r} bytes")
-
-    def to_json(self) -> Json:
-        return {"sha256": self.sha256, "size": self.size}
-
     @property
     def name(self) -> str:
         """Its path inside the session directory."""

@@ -105,7 +105,7 @@ class Store:
         except BaseException:
             owner.let_go()
             raise
-        with owner.released_on_failure():
+        try:
             warnings = _repair(folder, found, owner.check)
             store = cls(folder, owner, retention or Retention(), found.ledger)
             with store._writing():
@@ -114,7 +114,11 @@ class Store:
                 # Their effect is in the newest checkpoint, even if its owner did not answer them.
                 applied = found.kept[-1].applied if found.kept else []
                 store._inbox.settle(applied, store._committed)
-            return store
+        except BaseException:
+            with suppress(DiskError, Damaged):
+                owner.release("failed", clean=False)
+            raise
+        return store
 
     @property
     def round(self) -> int | None:

@@ -153,7 +153,7 @@ def test_uplinks_of_no_client_or_of_another_model_are_refused(session: Path) -> 
     rewrite(session, in_flight={"4": note})
     with pytest.raises(Damaged, match="round 1: the uplink in flight of client 4 has no client: there are 4"):
         Session.resume(session, session.parent)
-    named = {name: ref.to_json() for name, ref in manifest.states.items()}
+    named = {name: vars(ref) for name, ref in manifest.states.items()}
     other = named[f"client/{(int(late) + 1) % 4}"]
     rewrite(session, in_flight=manifest.in_flight, states=named | {f"client/{late}/state": other})
     with pytest.raises(Damaged, match=f"client/{late}/state"):

@@ -7,7 +7,7 @@ equal ones in the order of clients, so runners can train the clients in any orde
 import math
 from bisect import insort
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -74,33 +74,9 @@ class Ended:
         )
 
 
-def carry_out(
-    rules: SystemConfig,
-    round: int,
-    participants: int,
-    now: float,
-    flying: Sequence[Flight],
-    choose: Choose,
-    send: Send,
-    wait: Wait,
-    loses: Loses = arrive_all,
-    left: Collection[int] = (),
-) -> Ended:
-    """A round from `now` on, with flights of earlier rounds and the usual number of participants.
-
-    left: clients that are absent from this round on. Of their flights, those that have not arrived are lost.
-    """
-    lost = [flight for flight in flying if flight.client in left and flight.arrives > now]
-    flying = [flight for flight in flying if flight not in lost]
-    found = _Round(rules, round, participants, now, flying, choose, send, wait, loses)
-    ended = found.buffered() if rules.schedule in _ALWAYS_AT_WORK else found.awaited()
-    ended.landed[:0] = [(cut(flight, now), "lost") for flight in sorted(lost)]
-    return ended
-
-
 @dataclass(frozen=True)
-class _Round:
-    """One round with what `carry_out` is given for it, and the two ways in which it can go."""
+class Round:
+    """A round from `now` on, with flights of earlier rounds and the usual number of participants."""
 
     rules: SystemConfig
     round: int
@@ -110,7 +86,15 @@ class _Round:
     choose: Choose
     send: Send
     wait: Wait
-    loses: Loses
+    loses: Loses = arrive_all
+
+    def carry_out(self, left: Collection[int] = ()) -> Ended:
+        """left: clients that are absent from this round on. Of their flights, those that have not arrived are lost."""
+        lost = [each for each in self.flying if each.client in left and each.arrives > self.now]
+        staying = replace(self, flying=[each for each in self.flying if each not in lost])
+        ended = staying.buffered() if self.rules.schedule in _ALWAYS_AT_WORK else staying.awaited()
+        ended.landed[:0] = [(cut(flight, self.now), "lost") for flight in sorted(lost)]
+        return ended
 
     def awaited(self) -> Ended:
         """The clients are sent off together, and the round ends when enough of them have arrived."""

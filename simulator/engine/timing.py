@@ -16,7 +16,7 @@ from simulator.clock import durations
 from simulator.clock.availability import Availability, availability
 from simulator.clock.devices import ClientFacts, assigned, library, named
 from simulator.clock.durations import Energy, Seconds, Work
-from simulator.clock.schedule import Ended, Loses, Send, arrive_all, carry_out, cut
+from simulator.clock.schedule import Ended, Loses, Round, Send, arrive_all, cut
 from simulator.config import Config
 from simulator.engine.client_states import InFlight
 from simulator.methods import Method
@@ -117,8 +117,9 @@ class Clock:
         def wait(at: float, busy: frozenset[int]) -> float:
             return self.wait(at, busy.union(diverged), round)
 
-        usual, left = self.participants(round), self.absent(round)
-        return carry_out(self.system, round, usual, now, flying, choose, send, wait, loses, left)
+        usual = self.participants(round)
+        found = Round(self.system, round, usual, now, flying, choose, send, wait, loses)
+        return found.carry_out(self.absent(round))
 
     def flights(self, clients: Sequence[int], at: float, round: int, works: Sequence[Work]) -> list[Flight]:
         """The flights of clients that are sent off together. A client that leaves before it has sent loses its work."""

@@ -34,7 +34,7 @@ from simulator.sessions.history import (
     watching_since,
 )
 from simulator.sessions.reader import CheckedReader, unrecorded
-from simulator.sessions.steering import Steering, never, unasked
+from simulator.sessions.steering import Steering
 from simulator.sessions.watching import Watching
 
 BY_WATCHER = "watcher "
@@ -210,8 +210,8 @@ class Session:
     def run(
         self,
         observe: Observer = unobserved,
-        stop: Callable[[], str | None] = never,
-        checkpoint: Callable[[], bool] = unasked,
+        stop: Callable[[], str | None] = lambda: None,
+        checkpoint: Callable[[], bool] = lambda: False,
         upto: int | None = None,
     ) -> RunOutcome:
         """Run rounds until the last one, a stop, or round `upto`, after which the session stays open.

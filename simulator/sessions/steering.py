@@ -12,16 +12,6 @@ from simulator.base.errors import ConfigError
 from simulator.config import Config
 from simulator.sessions.history import boundary
 
-
-def never() -> None:
-    """A `stop` that nobody calls for."""
-
-
-def unasked() -> bool:
-    """A `checkpoint` that nobody asks for."""
-    return False
-
-
 Change = tuple[Command, Config]
 """A switch, and the settings that it and those before it come to."""
 
@@ -35,8 +25,8 @@ class Steering:
         """
         self._store = store
         self._check = check
-        self._stop: Callable[[], str | None] = never
-        self._checkpoint: Callable[[], bool] = unasked
+        self._stop: Callable[[], str | None] = lambda: None
+        self._checkpoint: Callable[[], bool] = lambda: False
         self.changes: list[Change] = []
         """Switches that wait for the end of a round, in the order in which they will take hold."""
         self.paused = False

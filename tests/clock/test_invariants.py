@@ -18,7 +18,7 @@ from simulator.base.rng import numpy_stream
 from simulator.base.sections import SelectionConfig
 from simulator.base.system_section import SystemConfig
 from simulator.clock.durations import Work
-from simulator.clock.schedule import Ended, Fate, carry_out
+from simulator.clock.schedule import Ended, Fate, Round
 from simulator.engine.timing import Clock, equipped
 from simulator.models.federation import Federation
 from simulator.selection.selector import Selector
@@ -71,9 +71,9 @@ class Rounds:
 
             participants = self.clock.participants(round)
             try:
-                ended = carry_out(
+                ended = Round(
                     self.clock.system, round, participants, now, flying, choose, send, wait, self._loses
-                )
+                ).carry_out()
             except ConfigError as over:
                 assert "No client is available any more" in str(over)
                 return

@@ -10,7 +10,7 @@ import pytest
 from simulator.base.errors import ConfigError
 from simulator.base.record import Flight
 from simulator.base.system_section import SystemConfig
-from simulator.clock.schedule import Ended, carry_out
+from simulator.clock.schedule import Ended, Round
 
 S = (2.0, 3.0, 7.0)
 DEFAULTS: dict[str, Any] = {
@@ -57,9 +57,8 @@ def run(
         return flight.client in lose
 
     for round in range(1, rounds + 1):
-        ended = carry_out(
-            rules, round, participants, now, flying, choose, send, lambda at, busy: math.inf, loses
-        )
+        going = Round(rules, round, participants, now, flying, choose, send, lambda *_: math.inf, loses)
+        ended = going.carry_out()
         now, flying = ended.ends, ended.flying
     return ended
 

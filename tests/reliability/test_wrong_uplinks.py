@@ -60,7 +60,7 @@ def test_a_wrong_uplink_is_computed_again(tmp_path: Path, what: str) -> None:
     name = next(each for each in sorted(note["states"]) if each.endswith(part))
     sha256 = note["states"][name]["sha256"]
     kept = load((session / "objects" / sha256[:2] / f"{sha256}.safetensors").read_bytes())
-    note["states"][name] = ObjectWriter(session).put(change(kept)).to_json()
+    note["states"][name] = vars(ObjectWriter(session).put(change(kept)))
     (session / PARTIAL).write_bytes(seal(note))
     assert save(change(kept)) != save(kept)
 
