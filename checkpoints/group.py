@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from checkpoints import files, layout, limits, lock
@@ -151,9 +150,7 @@ class Group:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with suppress(*(() if kind is None else (DiskError, Damaged))):
             self.close("stopped" if kind is None else "failed")
 

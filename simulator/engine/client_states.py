@@ -6,10 +6,10 @@ holds it, and is read from there after that. A cache of bounded size keeps what 
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 from torch import Tensor
 
@@ -123,7 +123,7 @@ class StateCache:
 
 
 @dataclass(frozen=True, eq=False)
-class ClientStates(Sequence[Tensors]):
+class ClientStates:
     """The state of every client, by its number. It never changes: a round makes another."""
 
     beginning: Beginning
@@ -136,13 +136,10 @@ class ClientStates(Sequence[Tensors]):
     def __len__(self) -> int:
         return len(self.beginning.federation.clients)
 
-    @overload
-    def __getitem__(self, client: int) -> Tensors: ...
-    @overload
-    def __getitem__(self, client: slice) -> Sequence[Tensors]: ...
-    def __getitem__(self, client: int | slice) -> Tensors | Sequence[Tensors]:
-        if isinstance(client, slice):
-            return [self[each] for each in range(*client.indices(len(self)))]
+    def __iter__(self) -> Iterator[Tensors]:
+        return (self[client] for client in range(len(self)))
+
+    def __getitem__(self, client: int) -> Tensors:
         if not 0 <= client < len(self):
             raise IndexError(f"there is no client {client}")
         if client in self.changed:

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 from checkpoints import Command, Store
@@ -200,9 +200,7 @@ class Signals:
                 signal.signal(number, self._ask_checkpoint if number is signal.SIGUSR1 else self._ask_stop)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -134,5 +134,5 @@ def pretend_to_be(name: str) -> None:
     lock.machine_id = lambda: name
     lock.boot_id = lambda: f"the boot of {name}"
     lock.fcntl.flock = lambda *_: None
-    # Heartbeats are seen at once here; a real share may show them late.
-    lock.WATCH_SECONDS, lock.SETTLE_SECONDS = 1.6, 0.1
+    # Whoever is displaced here has been stopped or killed; a real share may also show a heartbeat late.
+    lock.WATCH_SECONDS, lock.SETTLE_SECONDS = 0.02, 0.02

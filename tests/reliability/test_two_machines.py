@@ -3,28 +3,31 @@
 import os
 import signal
 import time
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import checkpoints
-from checkpoints import Displaced, lock
+from checkpoints import lock
 from simulator.base import rng
 from simulator.engine.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
-from tests.processes import FORKED
-from tests.reliability.sessions import pretend_to_be, wait_until
+from tests.reliability.sessions import (
+    AnyProcess,
+    configuration,
+    finish,
+    messages,
+    rounds,
+    start,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("generated_images")]
 
-STOPPED, DISPLACED = 0, 4
+DISPLACED = 4
 RETENTIONS: list[dict[str, Any]] = [
     {"keep_last": 1, "keep_best": False},
     {"keep_last": 3, "keep_best": True},
@@ -33,69 +36,11 @@ RETENTIONS: list[dict[str, Any]] = [
 ]
 
 
-def settings(every: int, retention: dict[str, Any], rounds: int = 100_000) -> Any:
-    return federations.config(
-        "fedavg", rounds=rounds, federation={"clients": 3}, checkpoint={"every": every, **retention}
-    )
-
-
-def work(folder: Path, number: int, config: Any, reports: Connection) -> None:
-    """Own the session on a machine of its own, run rounds and report each, until told to stop or displaced."""
-    pretend_to_be(f"machine{number}")
-    lock.WATCH_SECONDS = 0.02  # whoever is displaced here has been stopped
-    lock.SETTLE_SECONDS = 0.02
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
-
-    def report(event: Event) -> None:
-        if isinstance(event, RoundFinished):
-            reports.send(event.record["round"])
-
-    with federations.on_images(federations.generated()):
-        try:
-            session = (
-                Session.create(config, folder, folder)
-                if number == 0
-                else Session.resume(folder, folder, steal=True)
-            )
-            session.run(report, stop=lambda: "told" if told else None)
-        except Displaced as error:
-            assert "displaced by process" in str(error) and "nothing was written" in str(error)
-            raise SystemExit(DISPLACED) from None
-
-
-@dataclass
-class Owner:
-    """A process that owns the session, and how far it got."""
-
-    process: BaseProcess
-    reports: Connection
-
-    @classmethod
-    def start(cls, folder: Path, number: int, config: Any) -> "Owner":
-        mine, its = FORKED.Pipe()
-        process = FORKED.Process(target=work, args=(folder, number, config, its))
-        process.start()
-        its.close()
-        return cls(process, mine)
-
-    def runs(self, rounds: int, seconds: float) -> None:
-        """Let it report so many rounds, and run on for a while."""
-        for _ in range(rounds):
-            assert self.reports.poll(600), "no round"
-            self.reports.recv()
-        time.sleep(seconds)
-
-    def signal(self, number: int) -> None:
-        assert self.process.pid is not None
-        os.kill(self.process.pid, number)
-
-    def ends_with(self, code: int) -> None:
-        with suppress(EOFError, ConnectionResetError):  # what it still reports must not fill the pipe
-            while self.reports.poll(600):
-                self.reports.recv()
-        self.process.join(600)
-        assert self.process.exitcode == code
+def runs(session: Path, owner: AnyProcess, more: int, seconds: float) -> None:
+    """Let the owner write so many lines of the ledger, and run on for a while."""
+    seen = rounds(session)
+    wait_until(lambda: rounds(session) >= seen + more, owner)
+    time.sleep(seconds)
 
 
 def owns(session: Path, machine: str) -> bool:
@@ -105,29 +50,32 @@ def owns(session: Path, machine: str) -> bool:
 def stop_steal_continue(folder: Path, every: int, retention: dict[str, Any], times: int, seed: int) -> None:
     """The session goes from machine to machine; every owner but the last wakes up when it is no longer one."""
     draw = rng.numpy_stream(seed, f"tests/two machines/{every}")
-    session, config = folder / "s", settings(every, retention)
-    owner = Owner.start(session, 0, config)
+    kept = [f"checkpoint.{key} = {str(value).lower()}" for key, value in retention.items()]
+    config = configuration(folder, "fedavg", 100_000, f"checkpoint.every = {every}", *kept)
+    session, begin = folder / "s", ("run", "--config", config)
+    owner = start(folder, *begin, "--session", "s", machine="machine0")
     try:
+        wait_until(lambda: rounds(session) > 0, owner)
         for number in range(1, times + 1):
-            owner.runs(int(draw.integers(1, 3)), float(draw.uniform(0, 0.06)))
-            owner.signal(signal.SIGSTOP)
-            before, owner = owner, Owner.start(session, number, config)
-            wait_until(partial(owns, session, f"machine{number}"))
+            runs(session, owner, int(draw.integers(1, 3)), float(draw.uniform(0, 0.06)))
+            owner.send_signal(signal.SIGSTOP)
+            before, owner = owner, start(folder, "resume", "s", "--steal", machine=f"machine{number}")
+            wait_until(partial(owns, session, f"machine{number}"), owner)
             # It wakes up while the other opens the session, or some rounds later.
-            owner.runs(int(draw.integers(0, 5)), float(draw.uniform(0, 0.1)))
-            before.signal(signal.SIGCONT)
-            before.ends_with(DISPLACED)
-        owner.runs(2, 0)
-        owner.signal(signal.SIGTERM)
-        owner.ends_with(STOPPED)
+            runs(session, owner, int(draw.integers(0, 5)), float(draw.uniform(0, 0.1)))
+            before.send_signal(signal.SIGCONT)
+            assert before.wait(600) == DISPLACED, messages(folder)
+        runs(session, owner, 2, 0)
+        owner.send_signal(signal.SIGTERM)
+        assert owner.wait(600) == -signal.SIGTERM
     finally:
-        if owner.process.is_alive():
-            owner.signal(signal.SIGKILL)
+        owner.kill()
+    said = [line for line in messages(folder).splitlines() if "displaced by process" in line]
+    assert len(said) == times and all("nothing was written" in line for line in said)
     assert [each for each in checkpoints.verify(session) if each.severity == "damage"] == []
     checkpoints.Store.open(session).close()  # sweeps what displaced owners had begun
     assert checkpoints.verify(session) == []
-    rounds = checkpoints.SessionReader(session).rounds()[-1]
-    Session.create(settings(every, retention, rounds), folder / "alone", folder).run()
+    finish(folder, *begin, "--session", "alone", "--rounds", str(rounds(session)))
     assert federations.committed(session) == federations.committed(folder / "alone")
 
 
