@@ -1,7 +1,6 @@
 """Samples that are no images: a small token data set through everything that a run and a session can do."""
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 import htfl_sim as hs
 from htfl_sim.catalog import method_choices
 from simulator import methods
-from simulator.base import own_files, rng
+from simulator.base import rng
 from simulator.base.documents import check_document
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.nested import merged
@@ -28,8 +27,9 @@ from simulator.results.inspection import checkpoint, partition
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
-from tests.own import written
+from tests.own import another_process, written
 
+__all__ = ["another_process"]
 LENGTH, VOCABULARY, CLASSES = 10, 29, 4
 MODELS = """
 from torch import nn
@@ -60,12 +60,8 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(own_files, "_LOADED", {})
-    monkeypatch.setattr(own_models, "_FILES", {})
-    monkeypatch.setattr(registry, "_LIBRARIES", dict(registry._LIBRARIES))
+def _models(another_process: object, tmp_path: Path) -> None:
     own_models.load(written(tmp_path, "textnets.py", MODELS))
-    yield
 
 
 def config(texts: Path, name: str = "standalone", group: Any = "tiny_text", /, **more: Any) -> Config:

@@ -24,16 +24,11 @@ from simulator.runners import Work as Portion
 from simulator.training.phase import Phase
 from tests import federations
 
+pytestmark = pytest.mark.usefixtures("generated_images")
 FOREVER = 1e9
 SPEED = 1e9
 TAKE_NONE = {"ditto", "fedkwaz", "fedl2g_f", "fedl2g_l", "fedlora", "fedmd", "fedrep", "pfedafm", "pfedes"}
 MIXED = {"availability": "markov", "availability_on": 0.06, "availability_off": 0.02}
-
-
-@pytest.fixture(autouse=True)
-def _images() -> Any:
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def config(folder: Path, name: str = "fedavg", leaves: float = FOREVER, **sections: Any) -> Config:

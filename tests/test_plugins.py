@@ -64,16 +64,8 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a process that has loaded no plugin."""
-    kept = {
-        name: method
-        for name, method in registry._METHODS.items()
-        if ("method", name) not in registry._ORIGINS
-    }
-    monkeypatch.setattr(registry, "_METHODS", kept)
-    built_in = {
-        name: model for name, model in models._MODELS.items() if ("model", name) not in registry._ORIGINS
-    }
-    monkeypatch.setattr(models, "_MODELS", built_in)
+    for kind, name in registry._ORIGINS:
+        monkeypatch.delitem(registry._METHODS if kind == "method" else models._MODELS, name)
     monkeypatch.setattr(registry, "_ORIGINS", {})
 
 

@@ -22,13 +22,12 @@ from simulator.methods.fiarse import FIARSE
 from simulator.methods.heterofl import of_layers
 from simulator.methods.lora import A, Adapter, B, LoRA
 from simulator.models import ImageShape, Network, network
-from simulator.training.client import LocalClient
 from simulator.training.loop import steps
-from simulator.training.phase import Batch, Nets
+from simulator.training.phase import Nets
 from tests import federations
 from tests.methods import reference, sharing
 from tests.methods.reference import ce, logits
-from tests.networks import batch
+from tests.networks import Plain, batch
 
 # HeteroFL
 
@@ -86,33 +85,15 @@ def test_answers_are_masked_unless_it_is_said_otherwise() -> None:
         assert heterofl.predict(nets, state, torch.zeros(2)).tolist() == expected.tolist()
 
 
-def trained_by(*group: str, **options: object) -> tuple[Any, LocalClient]:
-    """HeteroFL over this group, and client 1 as it is when its training begins."""
-    _, method, _, local = sharing.working(
-        "heterofl", 1, receives=False, options=options, federation={"group": list(group)}
-    )
-    method.phases(local)
-    return method, local
-
-
 def test_in_training_the_epsilon_of_a_quarter_is_a_sixteenth() -> None:
+    group = {"group": [WIDE, QUARTER]}
     for scaler, epsilon in [(True, 1e-5 / 16), (False, 1e-5)]:
-        _, local = trained_by(WIDE, QUARTER, scaler=scaler)
+        options = {"scaler": scaler}
+        _, method, _, local = sharing.working(
+            "heterofl", 1, receives=False, options=options, federation=group
+        )
+        method.phases(local)
         assert local.nets.model.get_submodule("bn1").eps == pytest.approx(epsilon)
-
-
-def test_without_batchnorm_every_layer_but_the_head_is_divided_by_the_width() -> None:
-    """tiny_cnn at ½: a convolution and two linear layers, each made twice as large before its ReLU; the head is not."""
-    for options, factor in [({}, 2.0), ({"scaler": False}, 1.0), ({"scale_layers": False}, 1.0)]:
-        method, local = trained_by("tiny_cnn", "tiny_cnn_w2", mask=False, **options)
-        samples = local.batch(local.train)
-        w = dict(local.nets.model.named_parameters())
-        h = F.conv2d(samples.x, w["conv1.weight"], w["conv1.bias"]) * factor
-        h = F.max_pool2d(h.relu(), 3).flatten(1)
-        for layer in ("fc1", "fc2"):
-            h = (F.linear(h, w[f"{layer}.weight"], w[f"{layer}.bias"]) * factor).relu()
-        expected = F.cross_entropy(F.linear(h, w["head.weight"], w["head.bias"]), samples.y)
-        torch.testing.assert_close(method.loss(local.nets, local.state, samples, {}), expected)
 
 
 def test_heterofl_before_it_answers_a_client_takes_statistics_of_its_own_images() -> None:
@@ -249,11 +230,14 @@ def halved(weight: Tensor, name: str) -> tuple[slice, ...]:
     return tuple(slice(weight.shape[k] // 2 if unit else None) for k, unit in enumerate(UNITS[name]))
 
 
-def test_three_whole_rounds_equal_the_reference() -> None:
-    """W rolled back by t, cut at the half, trained, and rolled on again: three of four channels come into use."""
+@pytest.mark.parametrize("options", [{}, {"scaler": False}, {"scale_layers": False}])
+def test_three_whole_rounds_equal_the_reference(options: dict[str, Any]) -> None:
+    """W rolled back by t, cut at the half, trained, and rolled on again: three of four channels come into use. By
+    default, every layer but the head of the half is divided by its width.
+    """
     everybody = {"clients": 3, "participation": 1.0, "group": ["tiny_cnn", "tiny_cnn_w2", "tiny_cnn_w2"]}
     sections = {"training": {"lr": 0.05, "momentum": 0.5}, "data": {"partition": "iid"}}
-    config = federations.config("fedrolex", federation=everybody, **sections)
+    config = federations.config("fedrolex", method=options, federation=everybody, **sections)
     ran = reference.Rounds(config, 3)
     whole = part(ran.server, "tiny_cnn")
     for t in range(3):
@@ -266,7 +250,9 @@ def test_three_whole_rounds_equal_the_reference() -> None:
             w = reference.leaves({name: weight[spans[name]] for name, weight in view.items()})
             speed = {name: torch.zeros_like(weight) for name, weight in w.items()}
             for x, y in ran.batches("model", t + 1, client, epochs=1):
-                gradients = torch.autograd.grad(ce(logits(w, x, 1.0 if wide else 0.5), y), [*w.values()])
+                gradients = torch.autograd.grad(
+                    ce(logits(w, x, 1.0 if wide or options else 0.5), y), [*w.values()]
+                )
                 for (name, weight), gradient in zip(w.items(), gradients, strict=True):
                     speed[name] = 0.5 * speed[name] + gradient
                     weight.data -= 0.05 * speed[name]
@@ -340,39 +326,14 @@ def test_norms_are_held_whole() -> None:
     assert kept == number // 64
 
 
-def test_the_gradient_of_a_held_weight() -> None:
-    """w = .5 and θ = .3: 1 + .5 · 2·.3/(.8)² = 1.46875, or 1; a weight below θ, here .2, gets none. If θ = 0,
-    everything is held, and a weight of 0 learns as any other, though 0/0 is no share.
-
-    The loss is that of two classes with logits (w·x + 1, 0): ∂/∂(w·m) = −(1 − p)·x, with the logit .5·1 + 0·1 + 1.
-    """
-    sample, p = Batch(torch.ones(1, 1, 1, 2), torch.tensor([0])), 1 / (1 + math.exp(-1.5))
-    for gradient, theta, w, slopes in [
-        ("importance", 0.3, 0.2, (1 + 0.5 * 0.6 / 0.64, 0.0)),
-        ("mask", 0.3, 0.2, (1.0, 0.0)),
-        ("importance", 0.0, 0.0, (1.0, 1.0)),
-    ]:
-        nets = Nets(Two(0.5, w))
-        fiarse_with(gradient=gradient).loss(nets, {"theta": torch.tensor([theta])}, sample, {}).backward()
-        grad = nets.model.get_parameter("f.weight").grad
-        assert grad is not None
-        assert grad.flatten().tolist() == pytest.approx([-(1 - p) * slope for slope in slopes], abs=1e-6)
-
-
-class Two(Network):
-    """Logits (w·x + 1, 0) of two pixels."""
-
-    layers = ("features",)
-
-    def __init__(self, *w: float) -> None:
-        super().__init__()
-        self.f = nn.Linear(2, 1, bias=False)
-        self.f.load_state_dict({"weight": torch.tensor([w])})
-        self.head = nn.Linear(1, 2)
-        self.head.load_state_dict({"weight": torch.tensor([[1.0], [0.0]]), "bias": torch.tensor([1.0, 0.0])})
-
-    def represent(self, x: Tensor) -> dict[str, Tensor]:
-        return {"features": self.f(x.flatten(1))}
+def test_where_everything_is_held_a_weight_of_zero_learns_as_any_other() -> None:
+    """At θ = 0, though 0/0 is no share. Two weights of the head are 0."""
+    plain, samples = Plain(), batch((1, 0, 0), (3, 2, 1))
+    expected = torch.autograd.grad(F.cross_entropy(plain(samples.x), samples.y), plain.head.weight)[0]
+    for gradient in ("importance", "mask"):
+        nets = Nets(Plain())
+        fiarse_with(gradient=gradient).loss(nets, {"theta": torch.zeros(1)}, samples, {}).backward()
+        torch.testing.assert_close(nets.model.head.weight.grad, expected)
 
 
 def test_a_client_answers_without_the_weights_that_fell_below_theta(
@@ -404,10 +365,11 @@ def test_sizes_that_are_no_shares_are_refused() -> None:
             federations.config("fiarse", method={"sizes": sizes})
 
 
-def test_two_whole_rounds_equal_the_reference() -> None:
+@pytest.mark.parametrize("gradient", ["importance", "mask"])
+def test_two_whole_rounds_equal_the_reference(gradient: str) -> None:
     """Clients that hold everything, a half and a tenth of tiny_cnn's weights, in batches of 16."""
     sizes, lr = (1.0, 0.5, 0.1), 0.1
-    ran = reference.Rounds.of("fiarse", 2, lr, method={"sizes": sizes})
+    ran = reference.Rounds.of("fiarse", 2, lr, method={"sizes": sizes, "gradient": gradient})
     whole = part(ran.server, "tiny_cnn")
     names = list(whole)
     left = 0
@@ -422,7 +384,8 @@ def test_two_whole_rounds_equal_the_reference() -> None:
                 inside = (w.abs() >= theta).double()
                 effective = (w * inside).requires_grad_()
                 (g,) = torch.autograd.grad(ce(logits(shaped(effective, whole), x), y), effective)
-                w = w - lr * g * inside * (1 + w.abs() * 2 * theta / (w.abs() + theta) ** 2)
+                share = w.abs() * 2 * theta / (w.abs() + theta) ** 2 if gradient == "importance" else 0
+                w = w - lr * g * inside * (1 + share)
             left += int(((flat.abs() >= theta) & (w.abs() < theta)).sum())
             change += torch.where(flat.abs() >= theta, w - flat, 0.0)
             changed += (flat.abs() >= theta) & (w != flat)

@@ -1,7 +1,6 @@
 """The ledger's figures of the test and eval parts, and figures of a user's own."""
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from simulator.base import own_files
 from simulator.base.errors import ConfigError
 from simulator.base.sections import CLASS_CELLS, EvaluationConfig
 from simulator.base.tensors import part
@@ -19,6 +17,10 @@ from simulator.metrics.evaluation import counts_classes, macro_f1, mean_loss, pa
 from simulator.runners.evaluation import Answers
 from simulator.sessions import history
 from tests import federations
+from tests.own import another_process
+
+pytestmark = pytest.mark.usefixtures("generated_images")
+__all__ = ["another_process"]
 
 # The ledger's figures of the test and eval parts, by hand, and as a run records them.
 
@@ -178,15 +180,6 @@ def test_a_session_recorded_without_parts_measures_none() -> None:
 
 
 # Figures of a user's own: what the function is given, what the ledger has of it, and what is refused.
-
-
-@pytest.fixture(autouse=True)
-def _afresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test begins, and leaves, as a process that has loaded no file."""
-    monkeypatch.setattr(own_files, "_LOADED", {})
-    monkeypatch.setattr(user_metrics, "_FUNCTIONS", {})
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def load(folder: Path, source: str, name: str = "top2.py") -> None:

@@ -1,6 +1,5 @@
 """Models from a user's file: how they are split, what they are given, and what is refused before anything runs."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,13 @@ from simulator.base import own_files
 from simulator.base.errors import ConfigError
 from simulator.config import Config
 from simulator.config.user_files import loaded
-from simulator.models import ImageShape, registry
+from simulator.models import ImageShape
 from simulator.models import libraries as own_models
 from tests import federations
+from tests.own import another_process
 
+pytestmark = pytest.mark.usefixtures("generated_images")
+__all__ = ["another_process"]
 SHAPE = ImageShape(1, 8, 8)
 CLASSES = 4
 
@@ -47,16 +49,6 @@ class Plain(nn.Module):
 def wide(num_classes):
     return Plain(num_classes, hidden=12)
 """
-
-
-@pytest.fixture(autouse=True)
-def _afresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test begins, and leaves, as a process that has loaded no file."""
-    monkeypatch.setattr(own_files, "_LOADED", {})
-    monkeypatch.setattr(own_models, "_FILES", {})
-    monkeypatch.setattr(registry, "_LIBRARIES", dict(registry._LIBRARIES))
-    with federations.on_images(federations.generated()):
-        yield
 
 
 def load(folder: Path, source: str, name: str = "mynets.py") -> None:
