@@ -21,6 +21,17 @@ from tests.own import METRIC, MODEL, another_process, written
 __all__ = ["another_process"]
 
 RUN = ("run", *TINY, "--rounds=2", "--method=standalone", "--session=mine")
+OF_GROUP = tuple(each for each in RUN if "group" not in each)
+OF_PARTS = tuple(each for each in RUN if "limit" not in each and "partition" not in each)
+HALF = ("--clients=6", "--set=federation.participation=0.5")
+SELECTION = (
+    "def select(candidates, number, round, draws):\n    return [each.id for each in candidates[:number]]\n"
+)
+PYTHON = {
+    "model": ("mynets.py", MODEL),
+    "metric": ("right.py", METRIC),
+    "selection": ("mypick.py", SELECTION),
+}
 
 
 def recorded(sessions: Path) -> list[tuple[str, str]]:
@@ -31,41 +42,53 @@ def last(sessions: Path) -> dict[str, Any]:
     return SessionReader(sessions / "mine").records()[-1]
 
 
-def test_a_model_and_a_metric_run_are_recorded_and_go_on_when_they_are_given_again(
+def test_a_model_a_metric_and_a_selection_run_are_recorded_and_go_on_when_they_are_given_again(
     cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
 ) -> None:
-    model, metric = written(tmp_path, "mynets.py", MODEL), written(tmp_path, "right.py", METRIC)
-    run = [each for each in RUN if "group" not in each]
-    result = cli(*run, "--model=tiny_mlp", f"--model={model}:Net@last", f"--metric={metric}")
+    given = {kind: f"--{kind}={written(tmp_path, *file)}" for kind, file in PYTHON.items()}
+    result = cli(
+        *OF_GROUP,
+        *HALF,
+        "--model=tiny_mlp",
+        given["model"] + ":Net@last",
+        given["metric"],
+        given["selection"],
+    )
     assert result.code == 0, result.err
     config = SessionReader(sessions / "mine").document["config"]
     assert config["federation"]["group"] == ["tiny_mlp", "mynets:Net@last"]
-    assert config["evaluation"]["metrics"] == ["right"]
-    assert recorded(sessions) == [("model", "mynets.py"), ("metric", "right.py")]
+    assert config["evaluation"]["metrics"] == ["right"] and config["selection"]["strategy"] == "mypick"
+    assert recorded(sessions) == [(kind, name) for kind, (name, _) in PYTHON.items()]
     tested = last(sessions)["evaluation"]["test"]
     assert tested["metrics"]["right"]["per_client"] == pytest.approx(tested["accuracy"]["per_client"])
+    assert last(sessions)["participants"] == [0, 1, 2]
     shown = cli("show", "mine").out
     assert "mynets:Net@last" in shown
+    [line] = [each for each in shown.splitlines() if each.startswith("selection")]
+    assert line.split() == ["selection", "strategy=mypick"]
     held_out = shown[shown.index("Held-out parts after round 2") :].splitlines()
     assert held_out[1].split() == ["part", "accuracy", "loss", "f1", "right"]
     assert [line.split()[0] for line in held_out[2:4]] == ["test", "eval"]
+    assert "--selection mypick.py" in " ".join(reproduction.command_lines(sessions / "mine"))
 
+    for kind, (name, content) in PYTHON.items():
+        another_process()
+        refused = cli("resume", "mine", "--rounds=3", *(each for key, each in given.items() if key != kind))
+        assert refused.code == 4 and f"made with the {kind} file {name}" in refused.err
+        assert f"add --{kind} {name}" in refused.err
+        another_process()
+        written(tmp_path, name, content + "\n")
+        changed = cli("resume", "mine", "--rounds=3", *given.values())
+        assert changed.code == 4 and f"{kind} file {name} is not the one this session was" in changed.err
+        written(tmp_path, name, content)
     another_process()
-    refused = cli("resume", "mine", "--rounds=3")
-    assert refused.code == 4 and "made with the model file mynets.py" in refused.err
-    assert "add --model mynets.py" in refused.err
-    measured = cli("checkpoint", "mine", "--cka", f"--model={model}", "--json")
+    assert cli("partition", "mine").code == 0
+    measured = cli("checkpoint", "mine", "--cka", given["model"], "--json")
     assert measured.code == 0 and measured.json()["order"][-1] == "features", measured.err
-    resumed = cli("resume", "mine", "--rounds=3", f"--model={model}", f"--metric={metric}")
-    assert resumed.code == 0, resumed.err
-    assert last(sessions)["round"] == 3
-
-    another_process()
-    written(tmp_path, "right.py", METRIC + "\n")
-    changed = cli("resume", "mine", "--rounds=4", f"--model={model}", f"--metric={metric}")
-    assert (
-        changed.code == 4 and "metric file right.py is not the one this session was made with" in changed.err
-    )
+    resumed = cli("resume", "mine", "--rounds=3", *given.values())
+    assert resumed.code == 0 and last(sessions)["round"] == 3, resumed.err
+    forked = cli("fork", "mine", "--at-round=1", "--session=other", "--run", *given.values())
+    assert forked.code == 0, forked.err
 
 
 @pytest.mark.long
@@ -73,8 +96,7 @@ def test_commands_that_load_models_take_the_model_file_and_others_do_not_need_it
     cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
 ) -> None:
     model = written(tmp_path, "mynets.py", MODEL)
-    run = [each for each in RUN if "group" not in each]
-    assert cli(*run, f"--model={model}:Net@last").code == 0
+    assert cli(*OF_GROUP, f"--model={model}:Net@last").code == 0
     for command in (
         ("plot", "tsne", "mine", "--out=tsne.png"),
         ("export", "mine", "--weights=client/0", "--out=models"),
@@ -107,8 +129,7 @@ def test_the_same_in_toml(cli: Cli, sessions: Path, tmp_path: Path) -> None:
 def test_a_partition_of_ones_own_is_run_and_held_to(cli: Cli, sessions: Path, tmp_path: Path) -> None:
     parts = [{"train": [*range(k, 80, 4)], "test": [*range(100 + k, 140, 4)]} for k in range(4)]
     file = written(tmp_path, "indices.json", json.dumps(parts))
-    run = [each for each in RUN if "limit" not in each and "partition" not in each]
-    result = cli(*run, "--partition", file)
+    result = cli(*OF_PARTS, "--partition", file)
     assert result.code == 0, result.err
     data = SessionReader(sessions / "mine").document["config"]["data"]
     assert (data["partition"], data["indices"]) == ("indices", str(file))
@@ -181,35 +202,6 @@ def test_a_metric_may_be_switched_on(cli: Cli, sessions: Path, tmp_path: Path, a
     assert without.code == 0, without.err
 
 
-def test_a_selection_of_ones_own_is_recorded_and_held_to(
-    cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
-) -> None:
-    first = "def select(candidates, number, round, draws):\n    return [each.id for each in candidates[:number]]\n"
-    file = written(tmp_path, "mypick.py", first)
-    run = (*RUN, "--clients=6", "--set=federation.participation=0.5")
-    result = cli(*run, f"--selection={file}")
-    assert result.code == 0, result.err
-    assert SessionReader(sessions / "mine").document["config"]["selection"]["strategy"] == "mypick"
-    assert recorded(sessions) == [("selection", "mypick.py")]
-    assert last(sessions)["participants"] == [0, 1, 2]
-    [line] = [each for each in cli("show", "mine").out.splitlines() if each.startswith("selection")]
-    assert line.split() == ["selection", "strategy=mypick"]
-
-    another_process()
-    refused = cli("resume", "mine", "--rounds=3")
-    assert refused.code == 4 and "add --selection mypick.py" in refused.err
-    resumed = cli("resume", "mine", "--rounds=3", f"--selection={file}")
-    assert resumed.code == 0, resumed.err
-    forked = cli("fork", "mine", "--at-round=1", "--session=other", "--run", f"--selection={file}")
-    assert forked.code == 0, forked.err
-    assert "--selection mypick.py" in " ".join(reproduction.command_lines(sessions / "mine"))
-
-    another_process()
-    written(tmp_path, "mypick.py", first + "\n")
-    changed = cli("resume", "mine", "--rounds=4", f"--selection={file}")
-    assert changed.code == 4 and "selection file mypick.py is not the one" in changed.err
-
-
 @pytest.mark.long
 def test_a_study_may_compare_selections(
     cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
@@ -229,13 +221,11 @@ def test_a_study_may_compare_selections(
 
 def test_a_bad_file_is_refused_before_anything_is_written(cli: Cli, sessions: Path, tmp_path: Path) -> None:
     file = written(tmp_path, "indices.json", json.dumps([{"train": [1], "test": [1]}] * 4))
-    run = [each for each in RUN if "limit" not in each and "partition" not in each]
-    result = cli(*run, "--partition", file)
+    result = cli(*OF_PARTS, "--partition", file)
     assert result.code == 3 and "sample 1 is in both train and test" in result.err
-    group = [each for each in RUN if "group" not in each]
-    assert "cannot read the model" in cli(*group, "--model", f"{tmp_path}/gone.py:Net").err
+    assert "cannot read the model" in cli(*OF_GROUP, "--model", f"{tmp_path}/gone.py:Net").err
     model = written(tmp_path, "mynets.py", MODEL.replace("32 * 32", "64"))
-    wrong = cli(*group, "--model", f"{model}:Net@last")
+    wrong = cli(*OF_GROUP, "--model", f"{model}:Net@last")
     assert wrong.code == 2 and "given images of 1×32×32, failed, line 11" in wrong.err
     assert not (sessions / "mine").exists()
 

@@ -125,10 +125,11 @@ def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None,
     models = [file for file in session.document.get("files", []) if file["kind"] == "model"]
     metadata.check_files(folder, {}, models)
     pretrained = raw["federation"].get("pretrained", False)
-    # The user's own figures are left out, and, unless wanted, the weights that clients began with. Where only trained
-    # models are read, the method, perhaps a plugin's, need not be at hand.
+    # The user's own metrics and selection are left out, and, unless wanted, the weights that clients began with. Where
+    # only trained models are read, the method, perhaps a plugin's, need not be at hand.
     given = {key: value for key, value in runtime.items() if value is not None}
     raw = merged(raw, {"runtime": given, "evaluation": {"metrics": []}})
+    raw.pop("selection", None)
     if manifest.initial is None or compared != "aggregated":
         raw = merged(raw, {"federation": {"pretrained": False}})
     config = read_config(session, with_method(raw, "standalone") if compared == "local" else raw)
