@@ -55,18 +55,16 @@ def refuse_unnamed(study: StudySpec, points: Iterable[Point]) -> None:
 def refuse_other(study: Path, points: Iterable[Point]) -> None:
     """Raise SessionError unless every file in a point's list is loaded, or exists with the same bytes."""
     for point in points:
-        if not point.files:
-            continue
-        present = {(file["kind"], file["name"]): file["sha256"] for file in needed(point.config)}
+        files = needed(point.config) if point.files else ()
+        present = {(file["kind"], file["name"]): file["sha256"] for file in files}
+        _refuse_unlike(study, point, present)
         for file in point.files:
             kind, name = file["kind"], file["name"]
-            found = present.get((kind, name))
-            if found is None:
+            if (kind, name) not in present:
                 raise SessionError(
                     f"the points of study {study.name} need the {kind} file {name}, which is missing. "
                     "Put it back."
                 )
-            _refuse_other(study, file, found)
 
 
 def refuse_other_code(study: Path, points: Iterable[Point], files: Files) -> None:
@@ -77,17 +75,17 @@ def refuse_other_code(study: Path, points: Iterable[Point], files: Files) -> Non
         for path in paths
     }
     for point in points:
-        for file in point.files:
-            if found := present.get((file["kind"], file["name"])):
-                _refuse_other(study, file, found)
+        _refuse_unlike(study, point, present)
 
 
-def _refuse_other(study: Path, listed: OwnFile, found: str) -> None:
-    if found != listed["sha256"]:
-        raise SessionError(
-            f"the {listed['kind']} file {listed['name']} is not the one that study {study.name} was made with (sha256 "
-            f"{listed['sha256'][:12]}…, not {found[:12]}…). Restore the original, or choose another name for the study."
-        )
+def _refuse_unlike(study: Path, point: Point, present: Mapping[tuple[str, str], str]) -> None:
+    for file in point.files:
+        kind, name, listed = file["kind"], file["name"], file["sha256"]
+        if (found := present.get((kind, name), listed)) != listed:
+            raise SessionError(
+                f"the {kind} file {name} is not the one that study {study.name} was made with (sha256 {listed[:12]}…, "
+                f"not {found[:12]}…). Restore the original, or choose another name for the study."
+            )
 
 
 def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path, *, on_eval: bool = False) -> None:
@@ -95,17 +93,11 @@ def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path, *, on_eva
     kinds: dict[bytes, Point] = {}
     for point in points:
         kinds.setdefault(_kind(point), point)
-    foundations: dict[bytes, Built] = {}
+    builder = Builder(sessions_dir, data_dir)
     for point in kinds.values():
         config = on_cpu(point)
-        key = foundation(config)
         try:
-            if key in foundations:
-                built = rebuild(foundations[key], config)
-                built.engine.close()
-            else:
-                foundations = {key: begun(point, config, sessions_dir, data_dir)}  # one data set at a time
-                built = foundations[key]
+            built = builder.built(point, config, foundation(config))
             metadata.check_recordable(config, built)
             if point.branch is None:
                 metadata.check_read(config, built.data)
@@ -113,8 +105,6 @@ def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path, *, on_eva
                 _check_eval(config, built)
         except ConfigError as error:
             raise ConfigError(f"point {point.name}: {error}") from error
-    for built in foundations.values():
-        built.engine.close()
 
 
 def _check_eval(config: Config, built: Built) -> None:
@@ -184,10 +174,10 @@ def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
     statuses = [status_of(folder, point) for point in points]
     left = [max(status.rounds - status.round, 0) for status in statuses]
     kinds, counted = [_counted_kind(point) for point in points], dict[bytes, float]()
-    counter = RoundCounter(folder.parent, data_dir)
+    builder = Builder(folder.parent, data_dir)
     for point, rounds, kind in zip(points, left, kinds, strict=True):
         if rounds and kind not in counted:
-            counted[kind] = counter.flops(point)
+            counted[kind] = builder.flops(point)
     rate = rate_of(folder, points, statuses, data_dir) if counted else 1.0
     flops = [rounds * counted[kind] if rounds else 0.0 for rounds, kind in zip(left, kinds, strict=True)]
     return [
@@ -210,23 +200,28 @@ def rate_of(folder: Path, points: Sequence[Point], statuses: Sequence[Status], d
     return float(record["flops"]["total"]) / seconds or 1.0
 
 
-class RoundCounter:
-    """Counts the operations in a round of points, and loads the data of equal ones once."""
+class Builder:
+    """Builds points, and loads the data of those with one key once."""
 
     def __init__(self, sessions_dir: Path, data_dir: Path) -> None:
         self._sessions_dir, self._data_dir = sessions_dir, data_dir
         self._built: dict[bytes, Built] = {}
 
-    def flops(self, point: Point) -> float:
-        config = Config.read(merged(point.config, {**_LITTLE, "runtime": {"device": "cpu"}}))
-        key = foundation(config) if point.branch is None else b""
-        if point.branch is None and key in self._built:
+    def built(self, point: Point, config: Config, key: bytes) -> Built:
+        """A point's parts; its engine is closed."""
+        if key in self._built:
             built = rebuild(self._built[key], config)
         else:
             built = begun(point, config, self._sessions_dir, self._data_dir)
             self._built = {key: built}  # one data set at a time
         built.engine.close()
-        return _counted(config, built)
+        return built
+
+    def flops(self, point: Point) -> float:
+        """The operations in a round."""
+        config = Config.read(merged(point.config, {**_LITTLE, "runtime": {"device": "cpu"}}))
+        key = foundation(config) if point.branch is None else point.name.encode()
+        return _counted(config, self.built(point, config, key))
 
 
 def _counted(config: Config, built: Built) -> float:

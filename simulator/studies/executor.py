@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import checkpoints
 from checkpoints import DiskError, Group, SessionReader, SessionUnreadable
@@ -71,16 +71,6 @@ class Ended:
     lost: bool = False
 
 
-class Running(Protocol):
-    """A point at work."""
-
-    def ended(self) -> Ended | None:
-        """How it ended; None while it runs."""
-
-    def stop(self) -> None:
-        """Ask it to stop at its next client boundary."""
-
-
 class Executor(ABC):
     """Where points run: prepared before anything is written, and released at its end."""
 
@@ -90,7 +80,7 @@ class Executor(ABC):
     """Descriptions of the settings that have no effect there."""
     folder: Path
     running: dict[str, Any]
-    """Points at work (`Running`), by their names."""
+    """Points at work, by their names. `ended()` says how one ended; None while it runs. `stop()` asks it to stop."""
 
     @abstractmethod
     def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:

@@ -202,11 +202,8 @@ def sweep(
     left = [point for point in planned.points if status_of(planned.folder, point).state != FINISHED]
     finished = [each for each in planned.points if each not in left]
     if left:
-        say_unrecorded(planned.folder, finished, say)
-    if left and not launch.allow_inexact:
-        refuse_other_code(
-            planned.folder, finished, "use `allow_inexact=True` to run the other points with this code"
-        )
+        otherwise = "use `allow_inexact=True` to run the other points with this code"
+        check_code(planned.folder, finished, say, None if launch.allow_inexact else otherwise)
     with (kind if left else Here)(left, launch, jobs) as there, planned.open(waiting, steal=steal) as group:
         for warning in there.warnings:
             say(warning)
@@ -432,21 +429,22 @@ class Sweep:
         return session_of(self._group.folder, self._points[name])
 
 
-def say_unrecorded(study: Path, finished: Sequence[Point], say: Callable[[str], None]) -> None:
-    """Say of the first finished point without hashes of the code that made it that it has none."""
-    older = (unrecorded(CheckedReader(session_of(study, each))) for each in finished)
-    if sentence := next(filter(None, older), None):
+def check_code(
+    study: Path, finished: Sequence[Point], say: Callable[[str], None], otherwise: str | None
+) -> None:
+    """Say of the first finished point without hashes of the code that made it that it has none.
+
+    otherwise: what to do if that code is gone. Unless it is None, raises SessionError if it is not the present code.
+    """
+    sessions = {point.name: CheckedReader(session_of(study, point)) for point in finished}
+    if sentence := next(filter(None, map(unrecorded, sessions.values())), None):
         say(sentence)
-
-
-def refuse_other_code(study: Path, finished: Sequence[Point], otherwise: str) -> None:
-    """Raise SessionError if other code made finished points. otherwise: what to do if that code is gone."""
-    for point in finished:
-        document = CheckedReader(session_of(study, point)).document
+    for name, session in sessions.items() if otherwise else ():
+        document = session.document
         if differs := changed_code(document["environment"], document.get("method_files", {})):
             raise SessionError(
-                f"Point {point.name} of study {study.name} was made with other code ({'; '.join(differs)}). Go back to "
-                f"what it was made with, or {otherwise}."
+                f"Point {name} of study {study.name} was made with other code ({'; '.join(differs)}). Go back to what "
+                f"it was made with, or {otherwise}."
             )
 
 

@@ -26,7 +26,7 @@ from simulator.results.analysis.ledger import NO_SESSION, Divergence
 from simulator.results.analysis.overview import read_overview
 from simulator.studies import slurm
 from simulator.studies.board import at_boundary
-from simulator.studies.checking import RoundCounter, check, needed, rate_of
+from simulator.studies.checking import Builder, check, needed, rate_of
 from simulator.studies.executor import Here, Launch
 from simulator.studies.folder import (
     FINISHED,
@@ -56,9 +56,8 @@ from simulator.studies.sweep import (
     Sweep,
     SweepResult,
     backend,
+    check_code,
     load,
-    refuse_other_code,
-    say_unrecorded,
 )
 
 if TYPE_CHECKING:
@@ -127,8 +126,7 @@ def tune(
         planned = plan_of(folder, request, step, launch)
         there = [each for each in step.points if status_of(folder, each).round >= step.upto]
         if len(there) < len(step.points):
-            say_unrecorded(folder, there, say)
-            refuse_other_code(folder, there, "choose another name for the study")
+            check_code(folder, there, say, "choose another name for the study")
         kind = backend(on) if len(there) < len(step.points) else Here
         last = request.last_at(step.upto) if step.trials else 0
         going = replace(launch, upto=step.upto, last=last)
@@ -474,7 +472,7 @@ def left(request: Request, costs: Sequence[float], ran: Sequence[Sequence[int]] 
 
 def counting(request: Request, sessions_dir: Path, data_dir: Path) -> Callable[[Trial], float]:
     """The FLOPs of a round of a trial. Settings that are searched over real numbers are taken to change none."""
-    counter, known = RoundCounter(sessions_dir, data_dir), dict[bytes, float]()
+    builder, known = Builder(sessions_dir, data_dir), dict[bytes, float]()
 
     def flops(trial: Trial) -> float:
         space = request.space(trial.method)
@@ -486,7 +484,7 @@ def counting(request: Request, sessions_dir: Path, data_dir: Path) -> Callable[[
         point = _point(request, Trial(trial.method, trial.number, values), request.tuning_seeds[0])
         kind = checkpoints.canonical(point.config)
         if kind not in known:
-            known[kind] = counter.flops(point)
+            known[kind] = builder.flops(point)
         return known[kind]
 
     return flops

@@ -127,41 +127,27 @@ def stopped(config: Any, folder: Path) -> None:
     assert (outcome.state, outcome.round) == ("stopped", 1)
 
 
+PARALLEL = {"runner": "parallel"}
+WAYS = [(name, PARALLEL, ways) for name in methods.names() for ways in ((PARALLEL, RAY), (RAY, PARALLEL))]
+HERE, THERE = {"runner": "stacked", "stack": 2}, {**STACKS, "stack": 2}
+WAYS += [(name, HERE, ways) for name in FAST for ways in ((HERE, THERE), (THERE, HERE))]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", methods.names())
-@pytest.mark.parametrize(("first", "then"), [("parallel", "ray"), ("ray", "parallel")])
+@pytest.mark.parametrize(("name", "alone", "ways"), WAYS)
 def test_stopped_in_one_and_resumed_in_the_other_it_has_the_same_bits(
-    name: str, first: str, then: str, tmp_path: Path
+    name: str, alone: dict[str, Any], ways: tuple[dict[str, Any], dict[str, Any]], tmp_path: Path
 ) -> None:
-    # When one client is done, an actor has the next already. So others must be left.
-    everybody = {"participation": 1.0}
-    assert_goes_on(Subject(name), {}, {"runner": first}, {"runner": then}, tmp_path, federation=everybody)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FAST)
-@pytest.mark.parametrize("backwards", [False, True])
-def test_so_has_one_that_is_stopped_between_stacks(name: str, backwards: bool, tmp_path: Path) -> None:
-    here, there = {"runner": "stacked", "stack": 2}, {**STACKS, "stack": 2}
-    ways = (there, here) if backwards else (here, there)
+    """Eight clients, also in stacks: when one is done, an actor has the next already, and others must be left."""
+    subject, (first, then) = Subject(name), ways
     everybody = {"clients": 8, "participation": 1.0}
-    assert_goes_on(Subject(name), here, *ways, tmp_path, federation=everybody)
-
-
-def assert_goes_on(
-    subject: Subject,
-    alone: dict[str, Any],
-    first: dict[str, Any],
-    then: dict[str, Any],
-    folder: Path,
-    **sections: Any,
-) -> None:
-    """A run that is stopped within round 2 and goes on with another runner is one that is left alone."""
-    Session.create(subject.config(**sections, runtime=alone), folder / "alone", data_folder(None)).run()
-    stopped(subject.config(**sections, runtime={**first, "workers": 1}), folder / "stopped")
+    Session.create(
+        subject.config(federation=everybody, runtime=alone), tmp_path / "alone", data_folder(None)
+    ).run()
+    stopped(subject.config(federation=everybody, runtime={**first, "workers": 1}), tmp_path / "stopped")
     settings = [f"runtime.{key}={value}" for key, value in then.items()]
-    Session.resume(folder / "stopped", data_folder(None), settings=settings).run()
-    assert federations.committed(folder / "stopped") == federations.committed(folder / "alone")
+    Session.resume(tmp_path / "stopped", data_folder(None), settings=settings).run()
+    assert federations.committed(tmp_path / "stopped") == federations.committed(tmp_path / "alone")
 
 
 @pytest.mark.slow

@@ -291,6 +291,7 @@ def test_the_table_has_the_interval_of_the_final_seeds_which_never_ends_above_10
     found = [each["interval"] for each in table.to_json()["methods"]]
     assert found[0] == pytest.approx((0.351586, 0.848414), abs=1e-6)
     assert found[3] == pytest.approx((0.9 - 1.270620, 0.9 + 1.270620), abs=1e-5)
+    assert "(a Latin hypercube, halving by 2, search seed 20)" in table.remarks()[0]
     assert replace(table, rows=(row,)).remarks()[-1].startswith("[low, high] is the 95 % interval")
     assert "interval" not in replace(table, rows=(one,)).remarks()[-1]
 
@@ -729,20 +730,6 @@ def test_tpe_learns_from_the_first_trial(monkeypatch: Patch) -> None:
     own = {"training.lr": 0.05, "method.lam": 1e6}
     proposed(asked, "fedproto", [0.7, 0.2, 0.9, 0.3, 0.4], own)
     assert [(trial.params, trial.value) for trial in told[:1]] == [({"training.lr": 0.05}, 0.7)]
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("here")
-def test_searches_with_other_seeds_are_compared_by_study(tmp_path: Path) -> None:
-    asked = replace(ONE, rounds=1, budget=2, seeds=SMALL.seeds)
-    for seed in (1, 2):
-        done(tmp_path / f"t{seed}", replace(asked, search_seed=seed))
-    tables = [hs.tuning.tuning(f"t{seed}", tmp_path) for seed in (1, 2)]
-    assert [f"search seed {seed}" in table.remarks()[0] for seed, table in zip((1, 2), tables, strict=True)]
-    found = hs.pivot(["t1", "t2"], "method", "study", sessions_dir=tmp_path)
-    assert [column.name for column in found.columns()] == ["method", "study t1, %", "study t2, %"]
-    means = [row.last and row.last.mean for row in found.table.rows]
-    assert means == [table.rows[0].final and table.rows[0].final.mean for table in tables]
 
 
 def test_a_dry_run_lists_trials_rungs_and_cost_and_writes_nothing(tmp_path: Path) -> None:
