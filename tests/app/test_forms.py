@@ -517,26 +517,6 @@ def test_arrows_choose_and_settings_are_completed_word_by_word(home: Path) -> No
     in_form(home, new_run(home), of_its_method, size=(80, 24))
 
 
-@pytest.mark.long
-def test_a_made_shadow_runs_in_its_own_process_and_becomes_the_partner(stopped: Path) -> None:
-    app = opened(stopped)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await until(pilot, lambda: app.view.run.round == 12)
-        run = app.view.run
-        sessions.make(stopped / "base", rounds=12, of=20, clients=4, method="standalone")
-        about: Any = {"rounds": 12, "of": 20, "clients": 4, "method": "standalone"}
-        made = sessions.make(stopped / "shadow", parent=(run.folder, run.document["id"], 5), **about)
-        app.runs.forked(stopped / "main", ForkWish(made, 5, "standalone", (), BESIDE))
-        assert app.runs.elsewhere == ["shadow"] and app.view.run.name == "main"
-        assert not app.runs.running  # the session itself was not started
-        await until(pilot, lambda: app.view.paired is not None)
-        pair = app.view.paired
-        assert pair is not None and (pair.partner.name, pair.partner.shared) == ("shadow", 5)
-
-    drive(app, script)
-
-
 @pytest.mark.slow
 def test_a_key_starts_standalone_beside_a_real_session(tmp_path: Path) -> None:
     config = {

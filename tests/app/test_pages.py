@@ -304,43 +304,39 @@ async def at_data_features(app: HtflApp, pilot: Any) -> None:
 
 @pytest.mark.long
 def test_t_computes_once_and_keys_go_on_meanwhile(kept: HtflApp) -> None:
-    app = kept
-
     async def script(pilot: Any) -> None:
-        await at_data_features(app, pilot)
+        await at_data_features(kept, pilot)
         await pilot.press("t")
-        assert app.waiting == ["t-SNE of round 5…"]
+        assert kept.waiting == ["t-SNE of round 5…"]
         await pilot.press("1", "7")
         Process.started[0].end(sessions.embedding(4, 5))
-        await until(pilot, lambda: not app.waiting)
-        assert app.view.embeddings.last(app.view.run, 5) is Process.started[0].found
+        await until(pilot, lambda: not kept.waiting)
+        assert kept.view.embeddings.last(kept.view.run, 5) is Process.started[0].found
         await pilot.press("t", "left_square_bracket", "t")  # what is there is not computed again
         assert [each.round for each in Process.started] == [5, 4]
         await pilot.press("q")
 
-    drive(app, script)
+    drive(kept, script)
     assert Process.started[1].cancelled  # with the app
 
 
 @pytest.mark.long
 def test_t_again_stops_it_and_a_refusal_can_be_tried_again(kept: HtflApp) -> None:
-    app = kept
-
     async def script(pilot: Any) -> None:
-        await at_data_features(app, pilot)
+        await at_data_features(kept, pilot)
         await pilot.press("t", "t")
-        await until(pilot, lambda: not app.waiting)
+        await until(pilot, lambda: not kept.waiting)
         assert Process.started[0].cancelled and len(Process.started) == 1
-        assert not app.view.embeddings.found and app.view.embeddings.under_way is None
+        assert not kept.view.embeddings.found and kept.view.embeddings.under_way is None
         await pilot.press("t")
         Process.started[1].end("There are no data.")
-        await until(pilot, lambda: not app.waiting)
-        assert app.view.embeddings.refusal(app.view.run, 5) == "There are no data."
+        await until(pilot, lambda: not kept.waiting)
+        assert kept.view.embeddings.refusal(kept.view.run, 5) == "There are no data."
         assert notices(app) == ["There are no data."]
         await pilot.press("t")
         assert len(Process.started) == 3
 
-    drive(app, script)
+    drive(kept, script)
 
 
 def measurement(round: int) -> CkaMeasurement:
@@ -354,42 +350,38 @@ async def at_round(app: HtflApp, pilot: Any, round: int) -> None:
 
 
 def test_c_computes_cka_of_a_round_that_was_not_measured_and_panels_show_it(kept: HtflApp) -> None:
-    app = kept
-
     async def script(pilot: Any) -> None:
-        await at_round(app, pilot, 4)
-        assert app.view.cka is None  # the run measured round 5 alone
+        await at_round(kept, pilot, 4)
+        assert kept.view.cka is None  # the run measured round 5 alone
         await pilot.press("c")
-        assert app.waiting == ["CKA of round 4…"]
+        assert kept.waiting == ["CKA of round 4…"]
         await until(pilot, lambda: Process.started[0].tell is not None)
         await asyncio.to_thread(Process.started[0].tell, "client 3 of 4")  # type: ignore[arg-type]
-        assert app.waiting == ["CKA of round 4: client 3 of 4…"]
+        assert kept.waiting == ["CKA of round 4: client 3 of 4…"]
         Process.started[0].end(measurement(4))
-        await until(pilot, lambda: not app.waiting)
-        assert app.view.cka is Process.started[0].found
-        assert [each.round for each in app.view.measured] == [4, 5]
+        await until(pilot, lambda: not kept.waiting)
+        assert kept.view.cka is Process.started[0].found
+        assert [each.round for each in kept.view.measured] == [4, 5]
         await pilot.press("c", "L", "c")
         assert len(Process.started) == 1
         said = "CKA of round {} is known already. Press 3 to see it."
-        assert {each.message for each in app._notifications} == {said.format(4), said.format(5)}
+        assert {each.message for each in kept._notifications} == {said.format(4), said.format(5)}
 
-    drive(app, script)
+    drive(kept, script)
 
 
 @pytest.mark.long
 def test_cka_of_a_round_whose_checkpoint_is_gone_is_refused(kept: HtflApp) -> None:
-    app = kept
-
     async def script(pilot: Any) -> None:
-        await at_round(app, pilot, 2)
-        assert 2 not in app.view.run.checkpoints  # the last three are kept
+        await at_round(kept, pilot, 2)
+        assert 2 not in kept.view.run.checkpoints  # the last three are kept
         await pilot.press("c")
         assert not Process.started
         assert notices(app) == [
             "The checkpoint of round 2 is gone. Press f to fork a session that computes this round again."
         ]
 
-    drive(app, script)
+    drive(kept, script)
 
 
 class Reading:
@@ -412,22 +404,20 @@ def test_few_clients_are_read_at_once_and_of_many_only_the_one_selected(
     kept: HtflApp, monkeypatch: pytest.MonkeyPatch, at_once: int, asked: list[list[int]]
 ) -> None:
     Reading.asked = []
-    monkeypatch.setattr("tui.app.host.Worker", Reading)
-    monkeypatch.setattr("tui.app.host.AT_ONCE", at_once)
-
-    app = kept
+    monkeypatch.setattr("tui.kept.host.Worker", Reading)
+    monkeypatch.setattr("tui.kept.host.AT_ONCE", at_once)
 
     async def script(pilot: Any) -> None:
-        await at_data_features(app, pilot)
+        await at_data_features(kept, pilot)
         for client in (0, 1):
-            app.change(client=client)
-            app.panel.show(app.view)
-            if app.view.samples.of(app.view.run, client) is None:
+            kept.change(client=client)
+            kept.panel.show(kept.view)
+            if kept.view.samples.of(kept.view.run, client) is None:
                 await pilot.press("i")
-            await until(pilot, lambda: not app.waiting)
-            assert app.view.samples.of(app.view.run, client) == ClientSamples(client, "tokens", ())
+            await until(pilot, lambda: not kept.waiting)
+            assert kept.view.samples.of(kept.view.run, client) == ClientSamples(client, "tokens", ())
 
-    drive(app, script)
+    drive(kept, script)
     assert Reading.asked == asked
 
 

@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from unittest import mock
@@ -17,11 +16,9 @@ import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from tests.cli.conftest import Cli, Terminal
 from tui.cli import app, main, output
-from tui.cli.options import expanded
 
 WORDS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=90)
 
@@ -150,27 +147,3 @@ def test_a_narrow_terminal_drops_columns_and_says_so(monkeypatch: pytest.MonkeyP
         page = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
         assert "".join(page.splitlines()[0].split()) == kept
         assert ("wider terminal" in page) == (kept != "nxyz")
-
-
-# Options that commands share are declared once, as fields of a dataclass that stands among a command's parameters
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two options."""
-
-    left: int = 1
-    right_hand: int = 2
-
-
-def test_a_command_gets_its_options_together() -> None:
-    got: list[tuple[str, Pair, bool]] = []
-
-    @expanded
-    def command(name: str, pair: Pair, loud: bool = False) -> None:
-        got.append((name, pair, loud))
-
-    application = typer.Typer()
-    application.command()(command)
-    assert CliRunner().invoke(application, ["x", "--right-hand", "7", "--loud"]).exit_code == 0
-    assert got == [("x", Pair(1, 7), True)]

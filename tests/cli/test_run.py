@@ -19,7 +19,6 @@ from tests.cli.conftest import TINY, Cli
 from tests.processes import Process
 from tests.reliability.sessions import wait_until
 from tui.cli import running
-from tui.cli.options import with_watchers
 from tui.common import errors
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -203,17 +202,6 @@ def test_without_a_name_all_watchers_look(cli: Cli, sessions: Path) -> None:
     watch = checkpoints.SessionReader(sessions / "s").document["config"]["watch"]
     assert watch["watchers"] == list(WATCHERS)
     assert cli("run", *TINY, "--rounds=1", "--session=t", "--watch").code == 0
-
-
-def test_a_bare_watch_stands_for_all() -> None:
-    for given, expected in (
-        ("run --watch", "run --watch all"),
-        ("run --watch --rounds 3", "run --watch all --rounds 3"),
-        ("run --watch plateau --watch", "run --watch plateau --watch all"),
-        ("run --watch=plateau --rounds 3", "run --watch=plateau --rounds 3"),
-        ("", ""),
-    ):
-        assert with_watchers(given.split()) == expected.split()
 
 
 def test_words_are_options_of_the_section() -> None:

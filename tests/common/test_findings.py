@@ -91,18 +91,6 @@ def test_a_title_says_when_and_what() -> None:
     assert findings.effect_title(FORK) == "Fork of main after round 12: nothing changed"
 
 
-def test_the_table_has_both_sides_their_difference_and_the_parent() -> None:
-    titles, rows = findings.effect_table(FORK)
-    assert rows == [
-        ["before", "3–12 (10)", "60.0 %", "+2.0 pp", "3.0 MiB", "2.00 s"],
-        ["after", "13–20 (8)", "70.0 %", "+1.0 pp", "1.0 MiB", "3.00 s"],
-        ["after − before", "", "+10.0 pp", "", "×0.33", "×1.50"],
-        ["main, fedlora", "13–20 (8)", "68.0 %", "+1.0 pp", "3.0 MiB", "2.00 s"],
-        ["after − main", "", "+2.0 pp", "", "×0.33", "×1.50"],
-    ]
-    assert titles == ["", "rounds", ">accuracy", ">per round", ">bytes", ">time"]
-
-
 def test_what_is_missing_is_a_dash() -> None:
     unknown = replace(SWITCH, after=None, before=replace(BEFORE, accuracy=None, change=None, last=3, bytes=0))
     assert findings.effect_table(unknown)[1] == [
