@@ -332,7 +332,7 @@ def test_t_again_stops_it_and_a_refusal_can_be_tried_again(kept: HtflApp) -> Non
         Process.started[1].end("There are no data.")
         await until(pilot, lambda: not kept.waiting)
         assert kept.view.embeddings.refusal(kept.view.run, 5) == "There are no data."
-        assert notices(app) == ["There are no data."]
+        assert notices(kept) == ["There are no data."]
         await pilot.press("t")
         assert len(Process.started) == 3
 
@@ -377,7 +377,7 @@ def test_cka_of_a_round_whose_checkpoint_is_gone_is_refused(kept: HtflApp) -> No
         assert 2 not in kept.view.run.checkpoints  # the last three are kept
         await pilot.press("c")
         assert not Process.started
-        assert notices(app) == [
+        assert notices(kept) == [
             "The checkpoint of round 2 is gone. Press f to fork a session that computes this round again."
         ]
 
@@ -404,8 +404,8 @@ def test_few_clients_are_read_at_once_and_of_many_only_the_one_selected(
     kept: HtflApp, monkeypatch: pytest.MonkeyPatch, at_once: int, asked: list[list[int]]
 ) -> None:
     Reading.asked = []
-    monkeypatch.setattr("tui.kept.host.Worker", Reading)
-    monkeypatch.setattr("tui.kept.host.AT_ONCE", at_once)
+    monkeypatch.setattr("tui.app.host.Worker", Reading)
+    monkeypatch.setattr("tui.app.host.AT_ONCE", at_once)
 
     async def script(pilot: Any) -> None:
         await at_data_features(kept, pilot)
