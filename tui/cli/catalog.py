@@ -98,12 +98,9 @@ def methods(
         return
     if name is None:
         everything = [each.to_json() for each in hs.catalog.methods()]
-        if as_json:
-            output.emit(everything)
-            return
         columns = ["name", "title", "paper", "kind", "needs", "down", "up"]
         rows = [[each[column] for column in columns] for each in everything]
-        output.show(output.table(columns, rows, expendable=["kind", "title"]))
+        output.answer(as_json, everything, output.table(columns, rows, expendable=["kind", "title"]))
         return
     card = hs.catalog.method(name)
     found = card.to_json()
@@ -206,18 +203,13 @@ def datasets(
         raise hs.ConfigError(f"--set describes your own data. {remedy}")
     if name:
         one = asdict(hs.catalog.dataset(name, data_dir))
-        if as_json:
-            output.emit(one)
-        else:
-            output.show(output.facts(one))
+        output.answer(as_json, one, output.facts(one))
         return
     found = [asdict(each) for each in hs.catalog.datasets(data_dir)]
-    if as_json:
-        output.emit(found)
-    else:
-        columns = ["name", "title", ">train", ">test", ">classes", "shape", "here", "source"]
-        rows = [[_cell(each[column.lstrip(">")]) for column in columns] for each in found]
-        output.show(output.table(columns, rows, expendable=["source"]))
+    columns = ["name", "title", ">train", ">test", ">classes", "shape", "here", "source"]
+    rows = [[_cell(each[column.lstrip(">")]) for column in columns] for each in found]
+    output.answer(as_json, found, output.table(columns, rows, expendable=["source"]))
+    if not as_json:
         output.say(f"data folder: {hs.folders.data_folder(data_dir)}", "dim")
 
 

@@ -1,7 +1,6 @@
 """Completions for the shell's <Tab> key. Nothing here imports torch, because it runs at every key press."""
 
 from collections.abc import Callable, Iterable
-from functools import wraps
 from pathlib import Path
 
 import typer
@@ -14,20 +13,10 @@ Known = Callable[[typer.Context, str], Iterable[str]]
 def _offered(known: Known) -> Callable[..., list[str]]:
     """Typer's form of a completion: the known names that begin as the word on the command line does."""
 
-    @wraps(known)
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         return [name for name in known(ctx, incomplete) if name.startswith(incomplete)]
 
     return complete
-
-
-def _of(known: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
-    """A completion by names that do not depend on the rest of the command line."""
-
-    def names(ctx: typer.Context, incomplete: str) -> Iterable[str]:
-        return known()
-
-    return _offered(names)
 
 
 def _sessions(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -55,14 +44,14 @@ def _assignments(ctx: typer.Context, incomplete: str) -> list[str]:
     return [f"{key}=" for key in (*hs.catalog.config_keys(), *own)]
 
 
-def _models() -> Iterable[str]:
+def _models(*_: object) -> Iterable[str]:
     from simulator.base.federation_section import GROUPS
     from simulator.results.analysis import static_names
 
     return [*GROUPS, *static_names.models()]
 
 
-def _watchers() -> Iterable[str]:
+def _watchers(*_: object) -> Iterable[str]:
     from simulator.base.sections import WATCHERS
 
     return ["all", *WATCHERS]
@@ -75,8 +64,10 @@ steerable = _offered(
         *hs.folders.study_names(ctx.params.get("sessions_dir")),
     ]
 )
-axes = _of(lambda: ("method=", "seed=", "preset=", *hs.catalog.config_keys()))
-keys = _of(lambda: [*hs.catalog.config_keys(), *(f"method.{key}" for key in hs.catalog.method_keys())])
-places, models, watchers = _of(lambda: ("here", "ray", "slurm")), _of(_models), _of(_watchers)
-presets = _of(lambda: hs.catalog.preset_names())
-datasets = _of(lambda: hs.catalog.dataset_names())
+axes = _offered(lambda *_: ("method=", "seed=", "preset=", *hs.catalog.config_keys()))
+keys = _offered(
+    lambda *_: [*hs.catalog.config_keys(), *(f"method.{key}" for key in hs.catalog.method_keys())]
+)
+places, models, watchers = map(_offered, (lambda *_: ("here", "ray", "slurm"), _models, _watchers))
+presets = _offered(lambda *_: hs.catalog.preset_names())
+datasets = _offered(lambda *_: hs.catalog.dataset_names())

@@ -174,12 +174,8 @@ def doctor(
       htfl-sim doctor --json | jq -r '.[] | select(.status != "ok") | .what'
     """
     found = [*hs.machine.doctor(sessions_dir, data_dir), *_terminal()]
-    if as_json:
-        output.emit(list(map(asdict, found)))
-    else:
-        output.show(
-            output.table(["", "status", ""], ([each.what, each.status, each.detail] for each in found))
-        )
+    rows = [[each.what, each.status, each.detail] for each in found]
+    output.answer(as_json, list(map(asdict, found)), output.table(["", "status", ""], rows))
 
 
 _COLOURS = {

@@ -1,6 +1,7 @@
 """Tables and JSON on stdout, messages on stderr, and the line there while a command waits."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,8 +54,8 @@ def say(message: str, style: str = "") -> None:
 
 
 def emit(value: Any, *, indent: int | None = 2) -> None:
-    """Print a JSON value on stdout, flushed. With `indent` None, on one line."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    """Print a JSON value on stdout, flushed; paths are texts. With `indent` None, on one line."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False, default=os.fspath)
     if not text.isprintable():  # JSON may contain control characters, which would steer a terminal
         text = "".join(
             char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text
@@ -68,6 +69,14 @@ def write(text: str, file: IO[str] | None = None) -> None:
         print(text, end="", file=file, flush=True)
     except BrokenPipeError:
         raise OutputClosed from None
+
+
+def answer(as_json: bool, value: Any, *parts: Table | Text | str) -> None:
+    """Print a value for programs, or these parts of a page for people."""
+    if as_json:
+        emit(value)
+    else:
+        show(*parts)
 
 
 def show(*parts: Table | Text | str) -> None:

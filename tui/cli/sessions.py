@@ -279,9 +279,6 @@ def partition(
       htfl-sim partition mu07 --json
     """
     found = hs.sessions.partition(name, settings, sessions_dir=sessions_dir, data_dir=data_dir)
-    if as_json:
-        output.emit(list(found.rows()))
-        return
     rows: list[list[object]] = [  # a dot is a class that a client lacks
         [name, *(count or "·" for count in counts), sum(counts)]
         for name, counts in zip(found.classes, zip(*found.counts["train"], strict=True), strict=True)
@@ -290,7 +287,7 @@ def partition(
         sizes = list(map(sum, held))
         rows.append([f"all {part}", *sizes, sum(sizes)])
     columns = ["class", *(f">{client}" for client in range(len(found.counts["train"]))), ">all"]
-    output.show(output.table(columns, rows))
+    output.answer(as_json, list(found.rows()), output.table(columns, rows))
 
 
 PROJECT = "htfl-sim"
@@ -393,11 +390,7 @@ def _tell_weights(written: "Weights", as_json: bool) -> None:
         output.say(f"no checkpoint of round {written.round} is kept: {again} run again.")
     if as_json:
         keys = ("client", "weights", "program", "accuracy", "recorded", "by_itself", "adapter")
-        found = [{key: getattr(each, key) for key in keys} for each in written.models]
-        models = [
-            {key: str(value) if isinstance(value, Path) else value for key, value in each.items()}
-            for each in found
-        ]
+        models = [{key: getattr(each, key) for key in keys} for each in written.models]
         output.emit({"round": written.round, "replayed": written.replayed, "models": models})
         return
     cells: output.Cells = {"client": "client", "weights": "weights", "loader": "program"}
@@ -471,18 +464,12 @@ def inspect(
       htfl-sim inspect mu07 --json
     """
     found = hs.sessions.inspect(session, sessions_dir=sessions_dir)
-    if as_json:
-        output.emit({**asdict(found), "path": str(found.path)})
-        return
-    cells: output.Cells = {
-        "kind": "kind",
-        "name": "name",
-        "sha256": lambda each: each.sha256 and each.sha256[:12],
-    }
+    cells: output.Cells = {"kind": "kind", "name": "name"}
+    cells |= {"sha256": lambda each: each.sha256 and each.sha256[:12]}
     cells |= {"on this machine": lambda each: each.here or None}
     versions = [(fact, ", ".join(values)) for fact, values in found.versions.items()]
     about = output.facts([("study" if found.is_study else "session", str(found.path)), *versions])
-    output.show(about, "", output.listing(found.names, cells))
+    output.answer(as_json, asdict(found), about, "", output.listing(found.names, cells))
 
 
 KEEP_LAST = "Number of newest checkpoints to keep. Default: as configured."

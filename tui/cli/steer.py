@@ -143,9 +143,7 @@ def ask(
 
 def _show_cka(session: str, measured: dict[str, Any], as_json: bool) -> None:
     """The mean CKA over all pairs of clients per layer, shallow to deep; as JSON also the matrices."""
-    if as_json:
-        output.emit({"session": session, **measured})
-        return
-    output.show(output.heading(f"CKA between clients of {session} after round {measured['round']}"))
+    heading = output.heading(f"CKA between clients of {session} after round {measured['round']}")
     rows = ([name, number(measured["layers"][name])] for name in measured["order"])
-    output.show(output.table(["layer", ">mean over pairs"], rows))
+    table = output.table(["layer", ">mean over pairs"], rows)
+    output.answer(as_json, {"session": session, **measured}, heading, table)

@@ -170,14 +170,18 @@ class Reflowed(Widget):
 
 
 class Text(Dialog[None]):
+    """A text to read; as a function, one that depends on its width."""
+
     hint = "esc close"
 
-    def __init__(self, title: str, text: str) -> None:
+    def __init__(self, title: str, text: str | Callable[[int], Content]) -> None:
         super().__init__(title)
         self._text = text
 
     def body(self) -> Iterable[Widget]:
-        yield VerticalScroll(Static(self.spelled(self._text), markup=False))
+        text = self._text
+        shown = Reflowed(text) if callable(text) else Static(self.spelled(text), markup=False)
+        yield VerticalScroll(shown)
 
     def on_mount(self) -> None:
         self.set_focus(self.query_one(VerticalScroll))

@@ -21,7 +21,7 @@ from simulator.results.analysis.events import Effect, read_effects
 from simulator.results.analysis.why import ClassRow, Why, why
 from simulator.sessions.reader import parent_folder
 from tui.app.charts.look import HEAT_LEVELS, Glyphs, Look, text_on
-from tui.app.dialogs.base import Dialog, Reflowed, Searched
+from tui.app.dialogs.base import Dialog, Reflowed, Searched, Text
 from tui.app.host import NO_SESSION, Host
 from tui.app.keys import GROUPS, PLACES, Key
 from tui.app.view import ClientSelected, View, Wanted, client_of, in_force
@@ -401,23 +401,17 @@ def _cell_style(cell: findings.Cell, look: Look) -> str:
     return f"{weight} #{text_on(ground):06x} on #{ground:06x}".strip()
 
 
-class EffectDialog(Dialog[None]):
+class EffectDialog(Text):
     """A block for each switch and fork, the newest first: a table of the rounds around it, and what it cannot show."""
 
     DEFAULT_CSS = "EffectDialog VerticalScroll { scrollbar-gutter: stable; }"
     hint = "↑↓ page up, page down scroll · esc close"
 
     def __init__(self, name: str, found: Sequence[Effect]) -> None:
-        super().__init__(f"Before and after: {name}")
+        super().__init__(f"Before and after: {name}", self._blocks)
         self._found = found
 
-    def body(self) -> Iterable[Widget]:
-        yield VerticalScroll(Reflowed(self._text))
-
-    def on_mount(self) -> None:
-        self.set_focus(self.query_one(VerticalScroll))
-
-    def _text(self, width: int) -> Content:
+    def _blocks(self, width: int) -> Content:
         if not self._found:
             return Content("\n").join(paragraph(findings.NO_EFFECT, width, glyphs_of(self)))
         blocks = [Content("\n").join(self._block(effect, width)) for effect in self._found]
