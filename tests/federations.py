@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import checkpoints
 from simulator import methods
 from simulator.base import rng
 from simulator.base.nested import merged
@@ -27,7 +28,7 @@ from simulator.data.samples import ArraySet, ImageSet, LabeledSet, SampleSet, jo
 from simulator.data.specs import ImageSpec, InputSpec, Kind, SignalSpec, TableSpec, TokenSpec
 from simulator.engine.builder import Built, build, rebuild
 from simulator.engine.client_states import State
-from simulator.engine.progress import Observer, unobserved
+from simulator.engine.progress import ClientTrained, Event, Observer, unobserved
 from simulator.engine.round import Engine
 from simulator.methods import Aggregated, Method, Uplink
 from simulator.methods.hooks import Hooks
@@ -244,6 +245,17 @@ def committed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
     session = CheckedReader(folder)
     states = {name: ref.sha256 for name, ref in session.manifest().states.items()}
     return [untimed(record) for record in session.records()], states
+
+
+def stopped(folder: Path, config: Config, round: int) -> Path:
+    """A session that was stopped after the first client of this round."""
+
+    def stop(event: Event) -> None:
+        if isinstance(event, ClientTrained) and (event.round, event.done) == (round, 1):
+            checkpoints.post(folder, "stop")
+
+    Session.create(config, folder, folder).run(stop)
+    return folder
 
 
 def assert_a_stop_changes_nothing(config: Config, folder: Path, stop: Callable[[Session], bool]) -> Path:

@@ -49,6 +49,17 @@ def start(
         return subprocess.Popen([*before, COMMAND, *given], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
+@contextmanager
+def running(folder: Path, *arguments: str, before: tuple[str, ...] = ()) -> Iterator[AnyProcess]:
+    """The same, killed at the end if it still runs."""
+    process = start(folder, *arguments, before=before)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 def finish(folder: Path, *arguments: str) -> None:
     """Let a command end, which must go well; how long it may take is up to the test."""
     assert start(folder, *arguments).wait() == 0, messages(folder)

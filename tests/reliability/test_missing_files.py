@@ -189,15 +189,9 @@ def test_a_folder_is_free_only_without_checkpoints_objects_and_ledger(tmp_path: 
 FOLDERS = ["objects", "manifests", "partial", "control", "control/inbox", "control/done", "tmp"]
 
 
-def stopped(folder: Path, seed: int = 7) -> Path:
+def waiting(folder: Path, seed: int = 7) -> Path:
     """A session stopped within its third round, with an unfinished round and a command that waits."""
-
-    def stop(event: Event) -> None:
-        if isinstance(event, ClientTrained) and (event.round, event.done) == (3, 1):
-            checkpoints.post(folder, "stop")
-
-    config = federations.config("fedavg", seed=seed, checkpoint={"keep_last": 1})
-    Session.create(config, folder, folder).run(stop)
+    federations.stopped(folder, federations.config("fedavg", seed=seed, checkpoint={"keep_last": 1}), round=3)
     checkpoints.post(folder, "switch", {"method": None, "set": ["training.lr=0.05"]})
     return folder
 
@@ -217,7 +211,7 @@ def subfolders(session: Path) -> set[str]:
 @pytest.mark.long
 @pytest.mark.parametrize("name", [*FOLDERS, "objects/??"])
 def test_a_link_in_the_place_of_a_folder_reaches_nothing_of_a_neighbour(tmp_path: Path, name: str) -> None:
-    neighbour, folder = stopped(tmp_path / "neighbour", seed=8), stopped(tmp_path / "s")
+    neighbour, folder = waiting(tmp_path / "neighbour", seed=8), waiting(tmp_path / "s")
     # Objects that the session itself has must stay, or it would be refused for want of them.
     names = sorted(subfolders(neighbour) - subfolders(folder)) if name == "objects/??" else [name]
     for each in names:
@@ -258,7 +252,7 @@ def test_a_link_that_comes_while_the_owner_works_is_not_followed_either(tmp_path
 
 def test_a_link_to_a_whole_session_is_that_session(tmp_path: Path) -> None:
     """Inside a session nothing is followed; where it lies is its owner's concern."""
-    stopped(tmp_path / "elsewhere")
+    waiting(tmp_path / "elsewhere")
     (tmp_path / "s").symlink_to(tmp_path / "elsewhere")
     assert Session.resume(tmp_path / "s", tmp_path).run().state == "finished"
     assert [each.name for each in checkpoints.sessions(tmp_path)] == ["elsewhere", "s"]

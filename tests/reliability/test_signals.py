@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from tests.reliability.sessions import (
     kinds,
     messages,
     rounds,
-    start,
+    running,
     wait_until,
 )
 
@@ -27,23 +26,17 @@ ENDLESS = 100_000
 """More rounds than a test waits for."""
 
 
-@contextmanager
-def running(folder: Path, before: tuple[str, ...] = ()) -> Iterator[AnyProcess]:
-    """A run of the session 's' without a checkpoint of its own accord; it is killed if the test leaves it."""
+def endless(folder: Path, before: tuple[str, ...] = ()) -> AbstractContextManager[AnyProcess]:
+    """A run of the session 's' without a checkpoint of its own accord."""
     config = configuration(folder, "standalone", ENDLESS, "checkpoint.every = 100_000")
-    process = start(folder, "run", "--config", config, "--session", "s", before=before)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    return running(folder, "run", "--config", config, "--session", "s", before=before)
 
 
 @pytest.mark.long
 def test_a_terminal_that_goes_away_stops_a_run_with_a_checkpoint(tmp_path: Path) -> None:
     """SIGHUP; for SIGTERM and SIGINT see the command line's tests."""
     session = tmp_path / "s"
-    with running(tmp_path) as process:
+    with endless(tmp_path) as process:
         wait_until(lambda: rounds(session) >= 2, process)
         process.send_signal(signal.SIGHUP)
         assert process.wait(timeout=600) == -signal.SIGHUP, messages(tmp_path)
@@ -57,7 +50,7 @@ def test_a_terminal_that_goes_away_stops_a_run_with_a_checkpoint(tmp_path: Path)
 @pytest.mark.slow
 def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None:
     session = tmp_path / "s"
-    with running(tmp_path) as process:
+    with endless(tmp_path) as process:
         wait_until(lambda: rounds(session) >= 2, process)
         process.send_signal(signal.SIGUSR1)
         wait_until(lambda: checkpoints.SessionReader(session).rounds() != [], process)
@@ -75,7 +68,7 @@ def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_a_run_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
     session = tmp_path / "s"
-    with running(tmp_path, before=("nohup",)) as process:
+    with endless(tmp_path, before=("nohup",)) as process:
         wait_until(lambda: rounds(session) >= 2, process)
         process.send_signal(signal.SIGHUP)
         reached = rounds(session)
@@ -91,17 +84,13 @@ def test_a_second_sigint_leaves_at_once_and_loses_the_round(tmp_path: Path) -> N
     assert call("run", *TINY, "--method=standalone", "--rounds=1", "--session=s", *here).code == 0
     forever = ("--set=rounds=2", "--set=training.epochs=1000000")
     assert call("switch", "s", "standalone", *forever, *here).code == 0
-    process = start(tmp_path, "resume", "s")
-    try:
+    with running(tmp_path, "resume", "s") as process:
         wait_until(lambda: training(session, 2), process)
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
         assert process.poll() is None, "the first SIGINT lets the clients at work finish"
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=600) == -signal.SIGINT
-    finally:
-        process.kill()
-        process.wait()
     assert "left at once: this round is lost" in messages(tmp_path)
     reader = checkpoints.SessionReader(session)
     assert (reader.state(), reader.rounds()[-1]) == ("interrupted", 1)

@@ -24,6 +24,7 @@ from tests.reliability.sessions import (
     mounted,
     read_only,
     rounds,
+    running,
     start,
     wait_until,
 )
@@ -149,15 +150,11 @@ def test_a_run_with_all_standard_streams_closed_writes_into_no_file_of_its_own(t
 @pytest.mark.slow
 def test_a_heartbeat_that_stands_still_is_not_said_to_move(tmp_path: Path) -> None:
     config = configuration(tmp_path, "fedlora", 100_000)
-    run = start(tmp_path, "run", "--config", config, "--session", "s")
-    try:
+    with running(tmp_path, "run", "--config", config, "--session", "s") as run:
         wait_until(lambda: rounds(tmp_path / "s") >= 1, run)
         run.send_signal(signal.SIGSTOP)
         result = call("pause", "s", "--timeout=4", "--sessions-dir", tmp_path)
         run.send_signal(signal.SIGCONT)
-    finally:
-        run.kill()
-        run.wait()
     assert result.code == 4
     assert "its heartbeat stands still at " in result.err and "still moves" not in result.err
 

@@ -15,7 +15,7 @@ from simulator.engine.progress import Event, RoundStarted
 from simulator.sessions.session import Session
 from tests import federations
 from tests.processes import FORKED
-from tests.reliability.sessions import configuration, contents, finish, messages, start, wait_until
+from tests.reliability.sessions import configuration, contents, finish, messages, running, wait_until
 
 
 @pytest.mark.slow
@@ -23,18 +23,14 @@ def test_of_two_processes_that_resume_a_session_at_the_same_moment_one_does(tmp_
     config = configuration(tmp_path, "fedlora", 1)
     finish(tmp_path, "run", "--config", config, "--session", "s")
     checkpoints.post(tmp_path / "s", "switch", {"method": None, "set": ["rounds=100000"]})
-    both = [start(tmp_path, "resume", "s") for _ in range(2)]
-    try:
+    with running(tmp_path, "resume", "s") as one, running(tmp_path, "resume", "s") as another:
+        both = [one, another]
         wait_until(lambda: any(process.poll() is not None for process in both))
         (loser,) = [process for process in both if process.poll() is not None]
         (owner,) = [process for process in both if process is not loser]
         wait_until(lambda: checkpoints.SessionReader(tmp_path / "s").rounds()[-1] >= 3, owner)
         owner.send_signal(signal.SIGTERM)
         assert owner.wait(timeout=600) == -signal.SIGTERM
-    finally:
-        for process in both:
-            process.kill()
-            process.wait()
     # Before the lock: "needs no resume" (2). In the race for it: locked (4).
     assert loser.returncode in (2, 4)
     assert f"process {owner.pid} on " in messages(tmp_path) and "Traceback" not in messages(tmp_path)
@@ -50,8 +46,7 @@ def post(folder: Path, arguments: dict[str, Any], barrier: Barrier) -> None:
 def test_two_commands_posted_at_the_same_instant_are_each_done_once_and_answered(tmp_path: Path) -> None:
     session = tmp_path / "s"
     config = configuration(tmp_path, "fedlora", 100_000)
-    run = start(tmp_path, "run", "--config", config, "--session", "s")
-    try:
+    with running(tmp_path, "run", "--config", config, "--session", "s") as run:
         wait_until(lambda: (session / "session.json").exists(), run)
         wait_until(lambda: checkpoints.SessionReader(session).rounds() != [], run)
         barrier = FORKED.Barrier(2)
@@ -64,9 +59,6 @@ def test_two_commands_posted_at_the_same_instant_are_each_done_once_and_answered
         wait_until(lambda: len(list((session / "control" / "done").iterdir())) == 2, run)
         run.send_signal(signal.SIGTERM)
         assert run.wait(timeout=600) == -signal.SIGTERM
-    finally:
-        run.kill()
-        run.wait()
     reader = checkpoints.SessionReader(session)
     answers = [checkpoints.answer(session, path.stem) for path in (session / "control" / "done").iterdir()]
     assert [each and each.outcome for each in answers] == ["applied", "applied"]

@@ -25,20 +25,6 @@ PARTIAL = "partial/000002.json"
 Tensors = dict[str, Tensor]
 
 
-def stopped(folder: Path) -> Path:
-    """A session whose second round was left before its third client."""
-    trained: list[int] = []
-
-    def stop(event: Event) -> None:
-        if isinstance(event, ClientTrained) and event.round == 2:
-            trained.append(event.client)
-            checkpoints.post(folder / "s", "stop")
-
-    Session.create(CONFIG, folder / "s", folder).run(stop)
-    assert 1 <= len(trained) < 3
-    return folder / "s"
-
-
 def filled(tensor: Tensor) -> Tensor:
     return torch.full_like(tensor, torch.nan) if tensor.is_floating_point() else tensor
 
@@ -55,7 +41,7 @@ WRONG: dict[str, Callable[[Tensors], Tensors]] = {
 @pytest.mark.parametrize("what", WRONG)
 def test_a_wrong_uplink_is_computed_again(tmp_path: Path, what: str) -> None:
     part, change = what.split(",")[0], WRONG[what]
-    session = stopped(tmp_path)
+    session = federations.stopped(tmp_path / "s", CONFIG, round=2)
     note = unseal((session / PARTIAL).read_bytes(), PARTIAL)
     name = next(each for each in sorted(note["states"]) if each.endswith(part))
     sha256 = note["states"][name]["sha256"]
