@@ -358,11 +358,7 @@ def similarity(
     in_force = settings_in_force(reader.document, reader.manifest(round).history)
     settings = CkaConfig.model_validate(in_force.get("cka", {}))
     layers = None if settings.layers == "all" else settings.layers
-    how: dict[str, Any] = {
-        "debiased": settings.debiased,
-        "model": settings.model,
-        "untrained": settings.untrained,
-    }
+    how = settings.model_dump(include={"debiased", "model", "untrained"})
     data = folders.data_folder(data_dir)
     return checkpoint.cka(reader.folder, data, round, images=settings.probe, layers=layers, done=done, **how)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from checkpoints import Manifest, SessionUnreadable
 from simulator import methods, runners
 from simulator.base.errors import ConfigError
-from simulator.base.nested import Raw, merged, with_method
+from simulator.base.nested import merged, with_method
 from simulator.base.sections import MANY, SAMPLED
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.config import Config
@@ -56,28 +56,22 @@ def cka(
     debiased: bool = False,
     model: Model | None = None,
     untrained: bool = False,
-    device: str | None = None,
-    workers: int | None = None,
     done: Callable[[int, int], object] | None = None,
 ) -> dict[str, Any]:
     """The clients' CKA after a round (None: the newest kept), as `similarity.measure` gives it, with the round.
 
     With the run's own settings these are the numbers the run recorded. Nothing is written, no lock is taken, and one
     client's model per worker is in memory at a time. `model` None compares what the run evaluates; `untrained` counts
-    clients that have never taken part. `device` and `workers` replace the recorded ones. `done` receives the number of
-    loaded models, and of all, from any thread. Raises SessionUnreadable (round not kept, damaged), ConfigError (no such
-    layer), DataError, or SessionError (other data, no plugin).
+    clients that have never taken part. `done` receives the number of loaded models, and of all, from any thread. Raises
+    SessionUnreadable (round not kept, damaged), ConfigError (no such layer), DataError, or SessionError (other data, no
+    plugin).
     """
-    found = opened(folder, data_dir, round, model, {"device": device, "workers": workers})
+    found = opened(folder, data_dir, round, model)
     trained = by_client.trained(found.session.records()[: found.round])
-    chosen, most = cka_matrices.compared(
-        found.context.federation,
-        found.config.training_seed,
-        layers,
-        None if found.model == "aggregated" or untrained else trained,
-        found.config.cka.clients,
-    )
-    probe = cka_matrices.probe(found.built.data, found.config.training_seed, images)
+    of = None if found.model == "aggregated" or untrained else trained
+    federation, seed, most = found.context.federation, found.config.training_seed, found.config.cka.clients
+    chosen, most = cka_matrices.compared(federation, seed, layers, of, most)
+    probe = cka_matrices.probe(found.built.data, seed, images)
     number, loaded = len(set().union(*chosen.values())), itertools.count(1)
 
     def tensors(client: int) -> Tensors:
@@ -89,7 +83,7 @@ def cka(
     runtime = found.config.runtime
     runner = runners.get(runtime.runner)(found.context, runtime)
     try:
-        with tf32_in_force(found.config.training.precision, found.context.federation.device):
+        with tf32_in_force(found.config.training.precision, federation.device):
             measured = cka_matrices.measure(
                 found.context, runner.each, tensors, chosen, probe, debiased, most
             )
@@ -111,7 +105,7 @@ class Opened:
     tensors: Callable[[int], Tensors]
 
 
-def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None, runtime: Raw) -> Opened:
+def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None) -> Opened:
     """A session after a kept round (None: the newest), to look at its clients' models. Raises like `cka`."""
     session = CheckedReader(folder)
     manifest = session.manifest(round)
@@ -127,8 +121,7 @@ def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None,
     pretrained = raw["federation"].get("pretrained", False)
     # The user's own metrics and selection are left out, and, unless wanted, the weights that clients began with. Where
     # only trained models are read, the method, perhaps a plugin's, need not be at hand.
-    given = {key: value for key, value in runtime.items() if value is not None}
-    raw = merged(raw, {"runtime": given, "evaluation": {"metrics": []}})
+    raw = merged(raw, {"evaluation": {"metrics": []}})
     raw.pop("selection", None)
     if manifest.initial is None or compared != "aggregated":
         raw = merged(raw, {"federation": {"pretrained": False}})
@@ -210,7 +203,7 @@ def representations(
     If the server guides logits, it is what the head answers. Of very many clients some are drawn, of those that have
     been trained. Raises like `cka`, and ConfigError where the clients' features differ in width.
     """
-    found = opened(folder, data_dir, round, "local", {})
+    found = opened(folder, data_dir, round, "local")
     federation, data = found.built.federation, found.built.data
     records = found.session.records()[: found.round]
     server: Mapping[str, Tensor] = found.session.load(found.round, "server")
@@ -384,11 +377,8 @@ def of_clients(
     def answering_model(client: int) -> ClientModel:
         # Clients and data as they are in the round: a timeline may have changed them.
         data, federation = built.data.at(round), built.federation.at(round)
-        info, hooks, own = (
-            federation.clients[client],
-            Hooks(built.method, built.federation).at(round),
-            tensors(client),
-        )
+        info, own = federation.clients[client], tensors(client)
+        hooks = Hooks(built.method, built.federation).at(round)
         if specs(named("model", part(own, "model"))) != expected_specs(federation, info):
             raise not_its_model(source.session.folder, round, info)
         payload = None if server_model is None else hooks.downlink(round + 1, server_model, info)
