@@ -42,19 +42,18 @@ def last(sessions: Path) -> dict[str, Any]:
     return SessionReader(sessions / "mine").records()[-1]
 
 
-def test_a_model_a_metric_and_a_selection_run_are_recorded_and_go_on_when_they_are_given_again(
-    cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
-) -> None:
+@pytest.fixture
+def given(cli: Cli, sessions: Path, tmp_path: Path, another_process: Any) -> dict[str, str]:
+    """The options for a model, a metric, and a selection of a user, by kind, after a run with them."""
     given = {kind: f"--{kind}={written(tmp_path, *file)}" for kind, file in PYTHON.items()}
-    result = cli(
-        *OF_GROUP,
-        *HALF,
-        "--model=tiny_mlp",
-        given["model"] + ":Net@last",
-        given["metric"],
-        given["selection"],
-    )
+    model, *others = given.values()
+    result = cli(*OF_GROUP, *HALF, "--model=tiny_mlp", f"{model}:Net@last", *others)
     assert result.code == 0, result.err
+    return given
+
+
+@pytest.mark.usefixtures("given")
+def test_a_model_a_metric_and_a_selection_run_and_are_recorded(cli: Cli, sessions: Path) -> None:
     config = SessionReader(sessions / "mine").document["config"]
     assert config["federation"]["group"] == ["tiny_mlp", "mynets:Net@last"]
     assert config["evaluation"]["metrics"] == ["right"] and config["selection"]["strategy"] == "mypick"
@@ -71,6 +70,10 @@ def test_a_model_a_metric_and_a_selection_run_are_recorded_and_go_on_when_they_a
     assert [line.split()[0] for line in held_out[2:4]] == ["test", "eval"]
     assert "--selection mypick.py" in " ".join(reproduction.command_lines(sessions / "mine"))
 
+
+def test_a_session_goes_on_when_its_files_of_python_are_given_again(
+    cli: Cli, given: dict[str, str], sessions: Path, tmp_path: Path, another_process: Any
+) -> None:
     for kind, (name, content) in PYTHON.items():
         another_process()
         refused = cli("resume", "mine", "--rounds=3", *(each for key, each in given.items() if key != kind))
