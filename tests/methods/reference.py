@@ -166,11 +166,11 @@ class Rounds:
                 assert_equal(part(tensors, name), expected)
 
 
-def features(w: Weights, x: Tensor, rate: float = 1.0) -> Tensor:
-    """TinyCNN before its head. What its layers make is divided by the rate."""
+def features(w: Weights, x: Tensor, rate: float = 1.0, upto: str = "fc2") -> Tensor:
+    """TinyCNN before its head, or up to an earlier layer. What its layers make is divided by the rate."""
     h = (F.conv2d(x, w["conv1.weight"], w["conv1.bias"]) / rate).relu()
     h = F.max_pool2d(h, 3).flatten(1)
-    for layer in ("fc1", "fc2"):
+    for layer in ("fc1", "fc2")[: int(upto[-1])]:
         h = ((h @ w[f"{layer}.weight"].T + w[f"{layer}.bias"]) / rate).relu()
     return h
 

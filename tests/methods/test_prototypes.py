@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from simulator.base.errors import ConfigError
-from simulator.base.sections import TrainingConfig
-from simulator.base.tensors import Tensors, floating, named, of_module, part
+from simulator.base.tensors import Tensors, floating, of_module, part
 from simulator.engine.builder import Built
 from simulator.engine.progress import unobserved
 from simulator.methods import Uplink
@@ -21,17 +20,14 @@ from simulator.methods.fedmd import FedMD
 from simulator.methods.fedproto import FedProto
 from simulator.methods.fedtgp import FedTGP
 from simulator.methods.hooks import Hooks
-from simulator.models import ImageShape, Network
-from simulator.runners import Job, Work
-from simulator.runners.local import server_update, update
+from simulator.runners.local import server_update
 from simulator.training.client import LocalClient
-from simulator.training.flops import FlopCache
 from simulator.training.loop import steps
 from simulator.training.phase import Batch, Nets, WeightedBatch
-from simulator.training.trainer import CentralServer, TrainingContext
+from simulator.training.trainer import CentralServer
 from tests import federations
 from tests.methods import reference, sharing
-from tests.methods.reference import ce, features, of_head
+from tests.methods.reference import ce, features, logits, of_head
 from tests.networks import Plain, batch
 
 # FedProto
@@ -59,18 +55,6 @@ def known(server: Tensors) -> list[float | None]:
     return [value if is_there else None for value, is_there in zip(mean[:, 0].tolist(), there, strict=True)]
 
 
-def test_prototypes_are_weighted_by_the_counts_of_their_class_or_plainly() -> None:
-    """Class 1: (1·2 + 3·10)/4 = 8, though both clients hold four samples, or (2 + 10 + 6)/3 = 6; class 0: 5; class 2:
-
-    7.
-    """
-    counted, plain = fedproto_with(), fedproto_with(weighting="plain")
-    sent = [prototypes(counted, 0, [5.0, 2.0], [3, 1]), prototypes(counted, 1, [10.0, 7.0], [3, 1])]
-    assert known(counted.aggregate(1, counted.init_server(), sent).server) == [5.0, 8.0, 7.0]
-    sent = [prototypes(plain, k, each) for k, each in enumerate(([5.0, 2.0], [10.0, 7.0], [6.0]))]
-    assert known(plain.aggregate(1, plain.init_server(), sent).server) == [5.0, 6.0, 7.0]
-
-
 def test_a_class_nobody_sent_keeps_its_prototype_and_only_known_ones_of_the_clients_classes_travel() -> None:
     """Client 1 gets class 1, which is known. Class 2 is not, and class 0 is not its own."""
     fedproto = fedproto_with()
@@ -89,44 +73,6 @@ def test_a_class_nobody_sent_keeps_its_prototype_and_only_known_ones_of_the_clie
     assert fedproto.downlink(1, start, receiver)["prototypes"].shape == (0, 8)
 
 
-class Line(Network):
-    """f(x) = w·x of one pixel, w = 1 to begin with; the head, without any weight, says nothing."""
-
-    layers = ("features",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.f, self.head = nn.Linear(1, 1, bias=False), nn.Linear(1, 1)
-        nn.init.ones_(self.f.weight)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
-
-    def represent(self, x: Tensor) -> dict[str, Tensor]:
-        return {"features": self.f(x.flatten(1))}
-
-
-def test_prototypes_are_collected_when_it_is_said() -> None:
-    """x = 1, prototype 0, λ = 1, η = ¼, two epochs of one batch: w goes 1 → ½ → ¼. The last epoch has seen ½ before
-    its step, both epochs 1 and ½, and afterwards there is ¼.
-    """
-    training = TrainingConfig(epochs=2, lr=0.25, batch_size=4)
-    labels = torch.zeros(4, dtype=torch.int64)
-    data = federations.pixels(torch.ones(4, 1, 1, 1), labels, [torch.arange(4)], 1)
-    state = {"prototypes/mean": torch.zeros(1, 1), "prototypes/known": torch.ones(1)}
-    start = named("model", of_module(Line())) | state
-    payload = {"prototypes": torch.zeros(1, 1), "labels": torch.zeros(1, dtype=torch.int32)}
-    for collect, prototype in [("last_epoch", 0.5), ("all_epochs", 0.75), ("after", 0.25)]:
-        federation = federations.federation(
-            ["line"], [4], [(0,)], num_classes=1, shape=ImageShape(1, 1, 1), training=training
-        )
-        vars(federation)["architectures"] = {"line": Line().to("meta")}
-        fedproto = sharing.of("fedproto", federation, collect=collect)
-        work = Work(Hooks(fedproto, federation), 1, {0: Job(start, payload)})
-        done = update(TrainingContext(federation, data, FlopCache()), federation.clients[0], work)
-        assert done.uplink["prototypes"].item() == pytest.approx(prototype)
-        assert done.tensors["model/f.weight"].item() == pytest.approx(0.25)
-
-
 def test_clients_answer_with_the_prototypes_of_this_round() -> None:
     """What was evaluated after round 1 is what would be received in round 2, so there are prototypes already."""
     parts = federations.built(federations.config("fedproto"))
@@ -135,16 +81,6 @@ def test_clients_answer_with_the_prototypes_of_this_round() -> None:
     assert federations.state_bits(stale) == federations.state_bits(first)
     accuracies = [state.record["accuracy"]["per_client"] for state in (first, stale) if state.record]
     assert accuracies[0] != accuracies[1]
-
-
-def test_the_loss_adds_the_mean_squared_distance_to_the_classes_prototype() -> None:
-    """Prototypes (0, 0) and (4, 0). Features (1, 2) of class 0 are 1² + 2² = 5 away, (1, 1) of class 1 are 3² + 1² = 10
-    away: MSE 15/4. With λ = 2, and CE log(1 + e) for logits (1, 2) of class 0, log 2 for (1, 1).
-    """
-    mean = torch.tensor([[0.0, 0.0], [4.0, 0.0]], dtype=torch.float64)
-    state = {"prototypes/mean": mean, "prototypes/known": torch.ones(2, dtype=torch.float64)}
-    loss = fedproto_with(lam=2.0).loss(Nets(Plain()), state, batch((1, 2, 0), (1, 1, 1)), {}).loss
-    assert loss.item() == pytest.approx((math.log1p(math.e) + math.log(2)) / 2 + 2 * 15 / 4, rel=1e-14)
 
 
 def test_prototypes_that_lie_close_and_far_from_zero_are_told_apart() -> None:
@@ -156,6 +92,38 @@ def test_prototypes_that_lie_close_and_far_from_zero_are_told_apart() -> None:
     state = {"prototypes/mean": mean, "prototypes/known": torch.ones(2)}
     scores = fedproto_with().predict(Nets(Plain()), state, x)
     torch.testing.assert_close(scores, -torch.tensor([[0.04, 0.06]] * 30).double(), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("collect", "weighting"), [("last_epoch", "counts"), ("all_epochs", "plain"), ("after", "counts")]
+)
+def test_two_whole_rounds_of_fedproto_equal_the_reference(collect: str, weighting: str) -> None:
+    """Three clients of two classes each, for two epochs. In the first round there are no prototypes yet."""
+    lam, lr = 2.0, 0.05
+    options = {"lam": lam, "collect": collect, "weighting": weighting}
+    ran = reference.Rounds.of("fedproto", 2, lr, method=options)
+    models, mean = ran.of_clients("model"), torch.zeros(4, 8).double()
+    for t in (1, 2):
+        sums, weights = torch.zeros(4, 8).double(), torch.zeros(4, 1).double()
+        for client, (w, (x_k, y_k)) in enumerate(zip(models, ran.data, strict=True)):
+            shown = []
+            for x, y in ran.batches("model", t, client):
+                h = features(w, x)
+                shown.append((h.detach(), y))
+                loss = ce(of_head(w, h), y)
+                reference.descend(loss + lam * ((h - mean[y]) ** 2).mean() if t == 2 else loss, lr, w)
+            if collect == "after":
+                shown = [(features(w, x_k).detach(), y_k)]
+            elif collect == "last_epoch":
+                shown = shown[len(shown) // 2 :]
+            h, labels = (torch.cat(each) for each in zip(*shown, strict=True))
+            for label in y_k.unique():
+                n = (y_k == label).sum() if weighting == "counts" else 1
+                sums[label] += n * h[labels == label].mean(0)
+                weights[label] += n
+        mean = sums / weights
+    known = torch.ones(4, dtype=torch.float64)
+    ran.assert_ended({"prototypes": {"mean": mean, "known": known}}, {"model": models})
 
 
 # FedTGP
@@ -346,60 +314,42 @@ def test_a_stale_uplink_moves_the_clients_own_rows_and_no_others() -> None:
     assert guides(fd, fd.aggregate(1, fd.init_server(), [stale]).server)[1] == {1: 10.0, 2: 20.0}
 
 
-def test_the_loss_adds_the_distance_to_the_classes_guide() -> None:
-    """γ = 2, and CE of (1, 1) is log 2. Class 1 has no guide, and the mean is over both samples.
+@pytest.mark.parametrize(
+    ("distance", "collect", "include_self"),
+    [("cross_entropy", "all_epochs", False), ("mse", "after", False), ("mse", "all_epochs", True)],
+)
+def test_two_whole_rounds_of_fd_equal_the_reference(distance: str, collect: str, include_self: bool) -> None:
+    """Three clients of two classes each. In the first round there are no guides yet."""
+    gamma, lr = 2.0, 0.05
+    options = {"gamma": gamma, "distance": distance, "collect": collect, "include_self": include_self}
+    ran = reference.Rounds.of("fd", 2, lr, method=options)
+    models, sent = ran.of_clients("model"), dict[tuple[int, int], Tensor]()
 
-    Logits (log 3, 0) of class 0 are probabilities ¾, ¼: CE −log ¾, and −½ log ¾ − ½ log ¼ = log 4 − ½ log 3 against the
-    guide (½, ½). Logits (1, 2) of class 0, CE log(1 + e), are 2² + 1² = 5 from the guide (3, 1): MSE 5/4 over four
-    numbers.
-    """
-    for distance, guide, logits, own, added in (
-        ("cross_entropy", [0.5, 0.5], (math.log(3), 0), math.log(4 / 3), (math.log(4) - math.log(3) / 2) / 2),
-        ("mse", [3.0, 1.0], (1, 2), math.log1p(math.e), 5 / 4),
-    ):
-        state = {
-            "guide/logits": torch.tensor([guide, [0.25, 0.75]], dtype=torch.float64),
-            "guide/known": torch.tensor([1.0, 0.0], dtype=torch.float64),
-        }
-        samples = batch((*logits, 0), (1, 1, 1))
-        loss = fd_with(gamma=2.0, distance=distance).loss(Nets(Plain()), state, samples, {}).loss
-        assert loss.item() == pytest.approx((own + math.log(2)) / 2 + 2 * added, rel=1e-14)
+    def output(z: Tensor) -> Tensor:
+        return z.detach() if distance == "mse" else z.detach().softmax(1)
 
-
-def test_after_training_a_client_sends_the_mean_output_of_each_class() -> None:
-    for distance in ["cross_entropy", "mse"]:
-        options = {"distance": distance, "collect": "after"}
-        _, method, _, local = sharing.working("fd", options=options, training={"epochs": 2, "lr": 0.1})
-        for phase in method.phases(local):
-            assert [*steps(local, phase)]
-        sent = method.uplink(local)
-        x, y = local.batch(local.train)
-        with torch.no_grad():
-            logits = local.nets.model.eval()(x)
-        shown = logits.softmax(1) if distance == "cross_entropy" else logits
-        for label, mean in zip(sent["labels"].tolist(), sent["logits"], strict=True):
-            torch.testing.assert_close(mean, shown[y == label].mean(0))
-
-
-def test_a_step_adds_its_outputs_by_class_as_they_are_before_it() -> None:
-    """Twice (log 3, 0) of class 0, probabilities ¾, ¼: their sum is (1½, ½), of two samples."""
-    nothing = {"guide/logits": torch.zeros(3, 2), "guide/known": torch.zeros(3)}
-    samples = batch((math.log(3), 0, 0), (math.log(3), 0, 0))
-    for distance, expected in (("cross_entropy", (1.5, 0.5)), ("mse", (2 * math.log(3), 0.0))):
-        sums = fd_with(distance=distance).loss(Nets(Plain()), nothing, samples, {}).sums
-        assert sums["samples"].tolist() == [2, 0, 0]
-        assert sums["outputs"][0].tolist() == pytest.approx(expected)
-        assert not sums["outputs"][1:].any()
-        assert not sums["outputs"].requires_grad
-
-
-def test_a_client_receives_guides_by_class() -> None:
-    parts, _, _, local = sharing.working("fd", receives=False)
-    guide = torch.arange(4.0)[None]
-    parts.method.receive(local, {"logits": guide, "labels": torch.tensor([2], dtype=torch.int32)})
-    assert local.state["guide/known"].tolist() == [0, 0, 1, 0]
-    assert torch.equal(local.state["guide/logits"][2], guide[0])
-    assert torch.equal(parts.method.phases(local)[0].state["guide/logits"], local.state["guide/logits"])
+    for t in (1, 2):
+        received, sent = sent, {}
+        for client, (w, (x_k, y_k)) in enumerate(zip(models, ran.data, strict=True)):
+            guide, known, shown = torch.zeros(4, 4).double(), torch.zeros(4, 1).double(), []
+            for label in range(4):
+                others = [k for k, c in received if c == label and (include_self or k != client)]
+                if others:
+                    guide[label], known[label] = sum(received[k, label] for k in others) / len(others), 1
+            for x, y in ran.batches("model", t, client):
+                z = logits(w, x)
+                shown.append((output(z), y))
+                if distance == "mse":
+                    apart = (known[y] * (z - guide[y]) ** 2).mean()
+                else:
+                    apart = -(guide[y] * z.log_softmax(1)).sum(1).mean()
+                reference.descend(ce(z, y) + gamma * apart, lr, w)
+            shown = [(output(logits(w, x_k)), y_k)] if collect == "after" else shown
+            z, labels = (torch.cat(each) for each in zip(*shown, strict=True))
+            sent |= {(client, label): z[labels == label].mean(0) for label in y_k.unique().tolist()}
+    assert len({label for _, label in sent}) < len(sent) == 6
+    rows, counts = torch.stack([*sent.values()]), torch.ones(6, dtype=torch.float64)
+    ran.assert_ended({"sent": {"logits": rows, "counts": counts}}, {"model": models})
 
 
 # FedDF and FedMD: what is learned from public samples, by hand

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,14 +22,13 @@ from simulator.engine.progress import Event, Warned, unobserved
 from simulator.methods import Uplink
 from simulator.methods.fedapen import FedAPEN
 from simulator.methods.fedkd import decomposed, rank, restored, truncated
-from simulator.methods.fedlora import Adapter
 from simulator.methods.fedmrl import FedMRL
 from simulator.methods.pfedmoe import Gate
-from simulator.models import ImageShape, Network
+from simulator.models import ImageShape
 from simulator.training.client import LocalClient
 from simulator.training.flops import FlopCache
 from simulator.training.loop import steps
-from simulator.training.phase import Batch, Nets
+from simulator.training.phase import Nets
 from simulator.training.trainer import TrainingContext
 from tests import federations
 from tests.methods import reference, sharing
@@ -54,9 +53,16 @@ def sigma(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-def assert_as_reference(name: str, shared: str, own: tuple[str, ...], train: Train, **options: Any) -> Rounds:
-    """Two rounds of clients of 8, 4, and 8 features. The small network has 4."""
-    ran = Rounds.of(name, 2, LR, method=options, federation={"group": [WIDE, HALF]})
+def assert_as_reference(
+    name: str,
+    shared: str,
+    own: tuple[str, ...],
+    train: Train,
+    group: Sequence[str] = (WIDE, HALF),
+    **options: Any,
+) -> Rounds:
+    """Two rounds, usually of clients of 8, 4, and 8 features. The small network has 4."""
+    ran = Rounds.of(name, 2, LR, method=options, federation={"group": [*group]})
     networks, now = {each: ran.of_clients(each) for each in own}, part(ran.server, shared)
     for t in (1, 2):
         received, copies = now, [reference.leaves(now) for _ in ran.data]
@@ -570,42 +576,27 @@ def fedlora_with(*architectures: str, **options: Any) -> Any:
     return sharing.of("fedlora", federation, **options)
 
 
-class Shown(Network):
-    """A network that shows its image as both representations, and reads its logits off directly."""
+@pytest.mark.parametrize("structure", ["decomposed", "direct"])
+def test_two_whole_rounds_of_fedlora_equal_the_reference(structure: str) -> None:
+    """The adapter is trained after the model, at a rate of its own. The direct one reads FC1, and has a ReLU."""
+    upto = "fc2" if structure == "decomposed" else "fc1"
 
-    layers = ("fc1", "fc2")
+    def adapted(w: Weights, model: Weights, x: Tensor) -> Tensor:
+        h = features(model, x, upto=upto) @ w["down.weight"].T + w["down.bias"]
+        return (h if structure == "decomposed" else h.relu()) @ w["up.weight"].T + w["up.bias"]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.head = nn.Linear(2, 2)
-        self.head.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
+    def train(
+        ran: Rounds, t: int, client: int, received: Weights, adapter: Weights, own: dict[str, Weights]
+    ) -> None:
+        model = own["model"]
+        for x, y in ran.batches("model", t, client):
+            loss = 0.2 * ce(adapted(received, model, x), y) + 0.8 * ce(logits(model, x), y)
+            reference.descend(loss, LR, model)
+        for x, y in ran.batches("adapter", t, client):
+            reference.descend(ce(adapted(adapter, model, x), y), 0.05, adapter)
 
-    def represent(self, x: Tensor) -> dict[str, Tensor]:
-        return {"fc1": -x.flatten(1), "fc2": x.flatten(1)}
-
-
-def test_the_models_loss_mixes_the_adapters_answer_with_its_own() -> None:
-    """R = (1, 2) of class 0 in FC2 and (−1, −2) in FC1. Head: logits (1, 2), CE = log(1 + e). The adapter's hidden unit
-    is r_1 + r_2 − 1, and its logits are (hidden, 0). Decomposed: 1 + 2 − 1 = 2, CE = log(1 + e⁻²); of −R it is −4 and
-    stays so: log(1 + e⁴). Direct, through a ReLU: relu(−4) = 0, CE log 2. With μ = 0.9: 0.1 of it and 0.9 of the
-    head's.
-    """
-    x, y = torch.tensor([1.0, 2.0], dtype=torch.float64).reshape(1, 1, 1, 2), torch.tensor([0])
-    for structure, own, of_minus in (
-        ("decomposed", math.log1p(math.exp(-2)), math.log1p(math.exp(4))),
-        ("direct", math.log(2), math.log1p(math.exp(-2))),
-    ):
-        fedlora = fedlora_with("tiny_cnn", structure=structure, hidden=1)
-        nets = Nets(Shown(), adapter=Adapter(2, 1, 2, nonlinear=structure == "direct"))
-        weights = {"down.weight": [[1.0, 1.0]], "down.bias": [-1.0], "up.weight": [[1.0], [0.0]]}
-        weights["up.bias"] = [0.0, 0.0]
-        nets["adapter"].load_state_dict({name: torch.tensor(each) for name, each in weights.items()})
-        nets.double()
-        for sign, expected in ((1, own), (-1, of_minus)):
-            loss = fedlora.adapter_loss(nets, {}, Batch(sign * x, y), {})
-            assert loss.item() == pytest.approx(expected, rel=1e-14)
-        loss = fedlora.model_loss(nets, {}, Batch(x, y), {})
-        assert loss.item() == pytest.approx(0.1 * own + 0.9 * math.log1p(math.e), rel=1e-14)
+    options = {"structure": structure, "hidden": 3, "mu": 0.8, "eta_theta": 0.05}
+    assert_as_reference("fedlora", "adapter", ("model",), train, (WIDE,), **options)
 
 
 def test_each_phase_trains_its_part_and_leaves_the_other_untouched() -> None:

@@ -363,15 +363,7 @@ def after(folder: Path, *args: Any, **options: Any) -> dict[str, Any]:
 def in_the_run(rounds: int, debiased: bool = False) -> dict[str, Any]:
     """What the same run measures while its models are in memory."""
     parts = built(settings())
-    states = federations.run(parts.engine, rounds).clients
-    return measure(
-        context(parts),
-        lambda clients, work: [work(client) for client in clients],
-        states.__getitem__,
-        common_layers(parts.federation),
-        probe(parts.data, 7),
-        debiased,
-    )
+    return measured(parts, federations.run(parts.engine, rounds).clients, debiased=debiased)
 
 
 def test_it_is_what_the_run_would_have_recorded(folder: Path) -> None:
