@@ -115,6 +115,29 @@ def test_of_two_states_within_the_limit_of_one_the_older_is_dropped() -> None:
     assert [known.orders("a").dropped for _ in range(2)] == [(Kept(first.task, 0),), ()]
 
 
+def test_a_client_that_trains_again_replaces_its_state() -> None:
+    known, old, new = KnownStates(STATE), state(1.0), state(2.0)
+    known.returned("a", 1, 0, old)
+    known.returned("b", 2, 0, new)
+    assert known.at("a", 0, old) is None
+    assert known.at("b", 0, new) == Kept(2, 0)
+    assert (known.orders("a").dropped, known.orders("b").dropped) == ((Kept(1, 0),), ())
+    known.returned("b", 3, 0, newest := state(3.0))
+    assert known.at("b", 0, newest) == Kept(3, 0)
+
+
+def test_a_dead_actor_keeps_nothing_and_is_told_nothing() -> None:
+    known = KnownStates(STATE)
+    states = [state(float(client)) for client in range(3)]
+    for client in (0, 1):
+        known.returned("a", 1 + client, client, states[client])
+    known.lost("a")
+    assert known.keeper(1) is None
+    assert known.orders("a").dropped == ()
+    known.returned("a", 3, 2, states[2])
+    assert known.at("a", 2, states[2]) == Kept(3, 2)
+
+
 def test_a_state_is_named_only_to_the_actor_that_keeps_it_and_sent_if_it_changed() -> None:
     weight = "model/weight"
     changes: list[Callable[[dict[str, Tensor]], object]] = [
