@@ -84,9 +84,6 @@ def test_settings_that_differ_come_first_and_the_others_in_their_order() -> None
         Setting("rounds", 20, 20, False),
         Setting("training.epochs", 5, 5, False),
     ]
-
-
-def test_without_another_nothing_differs() -> None:
     names = ["rounds", "training.lr", "training.epochs", "method.name", "method.mu"]
     assert [(each.name, each.differs) for each in described(OWN)] == [(name, False) for name in names]
 
@@ -124,6 +121,7 @@ def test_a_round_counts_from_its_end_on() -> None:
         found = table(BOTH[:1], "session", target=0.0, at_time=at_time)
         assert found.rows[0].last is not None
         assert found.rows[0].last.mean == [0.2, 0.5, 0.6, 0.9][rounds - 1]
+    assert (parsed_time(0.25), parsed_time("2h")) == (0.25, 7200)
 
 
 def test_sessions_that_end_before_or_begin_later_are_left_out_and_named() -> None:
@@ -145,10 +143,6 @@ def test_sessions_without_a_clock_times_that_are_none_and_times_of_nobody_are_re
             table(BOTH, "method", at_time=at_time)
     with pytest.raises(ConfigError, match="No session can be compared"):
         table(BOTH, "method", at_time=100)
-
-
-def test_a_time_may_be_a_part_of_a_second() -> None:
-    assert (parsed_time(0.25), parsed_time("2h")) == (0.25, 7200)
 
 
 def test_a_pivot_says_at_which_time_it_is() -> None:

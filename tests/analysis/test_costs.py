@@ -9,25 +9,8 @@ import numpy as np
 import pytest
 
 from simulator.base.errors import ConfigError
-from simulator.results.analysis import feed
+from simulator.results.analysis import costs, feed
 from simulator.results.analysis.comparison import table
-from simulator.results.analysis.costs import (
-    COSTS,
-    SIMULATED,
-    TensorTraffic,
-    at_work,
-    busy_share,
-    by_tensor,
-    comparable_costs,
-    elsewhere,
-    machine_use,
-    method_metrics,
-    reached,
-    rounds_again,
-    rounds_left,
-    seconds_by_part,
-    seconds_left,
-)
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import NOTHING, SessionData
 from simulator.results.figures import accuracy, gains
@@ -40,8 +23,8 @@ def test_a_target_costs_what_all_rounds_up_to_the_first_at_it_cost() -> None:
         ((0.2, 0.5, 0.6, 0.4), 0.6, [3, 450.0, 21.0, 6.0]),
         ((0.2, 0.7, 0.5, 0.9), 0.5, [2, 300.0, 14.0, 4.0]),
     ):
-        assert list((reached(ledger(*means).curves, target) or {}).values())[:4] == cost
-    assert reached(ledger(0.2, 0.5).curves, 0.51) is reached(NOTHING.curves, 0.0) is None
+        assert list((costs.reached(ledger(*means).curves, target) or {}).values())[:4] == cost
+    assert costs.reached(ledger(0.2, 0.5).curves, 0.51) is costs.reached(NOTHING.curves, 0.0) is None
     assert ledger(None, 0.3, None, 0.5).curves.evaluated.tolist() == [2, 4]
 
 
@@ -55,8 +38,8 @@ def test_a_place_is_on_another_axis_where_the_nearest_round_is() -> None:
         (("rounds", 0.0), "FLOPs", 7.0),
         (("rounds", 12.0), "rounds", 12.0),  # another session may have more rounds
     ):
-        assert elsewhere(ledger(0.1, 0.2, 0.3).curves, place, cost) == there  # type: ignore[arg-type]
-    assert math.isnan(elsewhere(NOTHING.curves, ("bytes", 5.0), "rounds"))
+        assert costs.elsewhere(ledger(0.1, 0.2, 0.3).curves, place, cost) == there  # type: ignore[arg-type]
+    assert math.isnan(costs.elsewhere(NOTHING.curves, ("bytes", 5.0), "rounds"))
 
 
 def counted(name: str, costs: str = "actual", schedule: str = "synchronous") -> SessionData:
@@ -78,7 +61,7 @@ def test_joules_of_different_rules_are_never_drawn_on_one_axis() -> None:
         (OF_BEFORE, False),
         ([OF_TODAY[0], OF_BEFORE[0]], False),
     ):
-        assert comparable_costs(runs) == (*COSTS, *SIMULATED[: 1 + comparable])
+        assert costs.comparable_costs(runs) == (*costs.COSTS, *costs.SIMULATED[: 1 + comparable])
         shown = [plot.get_xlabel() for plot in gains.pareto(runs, by="method").axes if plot.get_visible()]
         assert (shown[-1] == "energy, J") == comparable
         if comparable:
@@ -107,14 +90,14 @@ def half(tmp_path: Path) -> SessionData:
 
 
 def test_the_estimate_is_the_latest_rounds_mean_times_what_is_left(half: SessionData) -> None:
-    assert seconds_left(half.curves, 8) == pytest.approx(8 * 2.5)
-    assert seconds_left(half.curves, 0) is None
-    assert seconds_left(half.curves.upto(0), 8) is None
+    assert costs.seconds_left(half.curves, 8) == pytest.approx(8 * 2.5)
+    assert costs.seconds_left(half.curves, 0) is None
+    assert costs.seconds_left(half.curves.upto(0), 8) is None
 
 
 def test_a_state_is_computed_again_from_the_nearest_checkpoint_before(half: SessionData) -> None:
     for round, rounds in ((9, 4), (10, 0), (4, 4), (0, 0)):
-        assert rounds_again(half, round) == (rounds, rounds * 2.5)
+        assert costs.rounds_again(half, round) == (rounds, rounds * 2.5)
 
 
 def test_a_run_that_ends_at_a_simulated_time_has_the_rounds_left_that_this_takes() -> None:
@@ -127,7 +110,7 @@ def test_a_run_that_ends_at_a_simulated_time_has_the_rounds_left_that_this_takes
         (20.0, 20.0, 0),
         (50.0, float("nan"), 90),
     ):
-        assert rounds_left(100, 10, until_time, simulated) == left
+        assert costs.rounds_left(100, 10, until_time, simulated) == left
 
 
 TIMING = {
@@ -143,7 +126,7 @@ def timed(timing: dict[str, Any]) -> Ledger:
 
 def test_training_is_split_into_clients_and_server_and_a_pause_is_waiting() -> None:
     for timing, expected in ((TIMING, [4, 2, 3, 0.5, 60]), (OLD, [6, np.nan, 3, 0.5, np.nan])):
-        parts = seconds_by_part(timed(timing).curves)
+        parts = costs.seconds_by_part(timed(timing).curves)
         assert list(parts) == ["clients", "server", "evaluation", "checkpoint", "waiting"]
         np.testing.assert_array_equal([values[0] for values in parts.values()], expected)
     curves = timed(OLD).curves
@@ -154,45 +137,36 @@ def test_training_is_split_into_clients_and_server_and_a_pause_is_waiting() -> N
 def test_two_workers_that_had_six_of_eight_seconds_of_clients_were_busy_three_quarters() -> None:
     """Clients that were kept of an interrupted round make no worker busier than it can be."""
     for timing, share in ((TIMING, 0.75), (TIMING | {"train": 2.5}, 1.0), (OLD, np.nan)):
-        np.testing.assert_allclose(busy_share(timed(timing).curves), [share])
+        np.testing.assert_allclose(costs.busy_share(timed(timing).curves), [share])
 
 
 def test_figures_of_the_method_are_gaps_where_a_round_lacks_them_and_texts_are_none() -> None:
     one = sessions.record(1, 4, method_metrics={"spread": 2, "note": "x"})
     two = sessions.record(2, 4, method_metrics={"spread": 3.5, "late_loss": 0.25})
-    found = method_metrics([one, two])
+    found = costs.method_metrics([one, two])
     assert list(found) == ["spread", "late_loss"]
     np.testing.assert_array_equal(found["late_loss"], [np.nan, 0.25])
     np.testing.assert_array_equal(found["spread"], [2, 3.5])
 
 
-@pytest.fixture
-def run_resources() -> SessionData:
+def test_the_owner_s_letters_are_where_the_clients_are_or_nowhere_where_no_round_is_under_way() -> None:
     progress = {"round": 2, "rounds": 5, "phase": "train", "each": "dtw-", "memory": 1 << 20, "cpu": 1.5}
-    return SessionData(Path("x"), ledger=timed(TIMING), state="running", progress=progress)
-
-
-def test_the_owner_s_letters_are_where_the_clients_are(run_resources: SessionData) -> None:
-    assert at_work(run_resources) == ("done", "training", "waiting", "")
-    assert machine_use(run_resources) == {"memory": 1 << 20, "cpu": 1.5}
-
-
-def test_where_no_round_is_under_way_or_nobody_says_the_clients_are_nowhere(
-    run_resources: SessionData,
-) -> None:
+    live = SessionData(Path("x"), ledger=timed(TIMING), state="running", progress=progress)
+    assert costs.at_work(live) == ("done", "training", "waiting", "")
+    assert costs.machine_use(live) == {"memory": 1 << 20, "cpu": 1.5}
     for changes in (
         {"state": "interrupted"},
         {"progress": {"round": 1, "each": "dddd"}},  # the round is over
         {"progress": {"round": 2, "each": "dd"}},  # of other clients
         {"progress": {"round": 2}},  # an earlier version's
     ):
-        assert at_work(replace(run_resources, **changes)) == ()  # type: ignore[arg-type]
+        assert costs.at_work(replace(live, **changes)) == ()  # type: ignore[arg-type]
 
 
 def test_a_tensor_that_no_longer_travels_keeps_its_total_and_one_that_never_did_is_left_out() -> None:
     travelled: list[dict[str, int]] = [{"up/head": 300, "down/unused": 0}, {"up/adapter": 100}]
-    assert by_tensor([{"bytes": {"by_tensor": each}} for each in travelled]) == [  # type: ignore[typeddict-item]
-        TensorTraffic("head", "up", 0, 0.0, 300),
-        TensorTraffic("adapter", "up", 100, 1.0, 100),
+    assert costs.by_tensor([{"bytes": {"by_tensor": each}} for each in travelled]) == [  # type: ignore[typeddict-item]
+        costs.TensorTraffic("head", "up", 0, 0.0, 300),
+        costs.TensorTraffic("adapter", "up", 100, 1.0, 100),
     ]
-    assert by_tensor([]) == []
+    assert costs.by_tensor([]) == []

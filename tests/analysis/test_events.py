@@ -99,20 +99,16 @@ def test_a_switch_by_hand() -> None:
     assert found.beside is None and found.parent is None
 
 
-def test_at_most_ten_rounds_count_on_each_side() -> None:
-    history = (entry(1, "fedlora"), entry(16, "fedssa", "fedlora"))
-    [found] = effects(run("s", [0.5] * 40, history))
-    assert found.before is not None and (found.before.first, found.before.last) == (6, 15)
-    assert found.after is not None and (found.after.first, found.after.last) == (16, 25)
+def test_a_window_has_at_most_ten_rounds_and_ends_at_the_next_change_and_the_newest_comes_first() -> None:
+    def windows(of: Effect) -> list[tuple[int, int, str]]:
+        return [(each.first, each.last, each.method) for each in (of.before, of.after) if each]
 
-
-def test_a_window_ends_at_the_next_change_and_the_newest_comes_first() -> None:
-    history = (*SWITCHED, entry(6, "fedgh", "fedssa"))
-    newest, oldest = effects(run("s", [0.5] * 9, history))
+    [found] = effects(run("s", [0.5] * 40, (entry(1, "fedlora"), entry(16, "fedssa", "fedlora"))))
+    assert windows(found) == [(6, 15, "fedlora"), (16, 25, "fedssa")]
+    newest, oldest = effects(run("s", [0.5] * 9, (*SWITCHED, entry(6, "fedgh", "fedssa"))))
     assert (newest.round, oldest.round) == (5, 3)
-    beside = [(each.first, each.last, each.method) for each in (oldest.before, oldest.after) if each]
-    assert beside == [(1, 3, "fedlora"), (4, 5, "fedssa")]
-    assert newest.before is not None and (newest.before.first, newest.before.last) == (4, 5)
+    assert windows(oldest) == [(1, 3, "fedlora"), (4, 5, "fedssa")]
+    assert windows(newest) == [(4, 5, "fedssa"), (6, 9, "fedgh")]
 
 
 def test_a_switch_that_no_checkpoint_has_yet_counts() -> None:

@@ -61,10 +61,8 @@ def test_a_study_of_three_clients_and_two_seeds_worked_out_by_hand() -> None:
     assert row.harm.mean == approx((1 / 3 + 0) / 2)
     assert row.worst.mean == approx((-0.1 + 0.1) / 2)  # a tenth of three clients is one client
     # Clients 0 and 2 have cnn1: (0 + 0.15) / 2. Client 1 has cnn2: (0 + 0.1) / 2.
-    assert {name: each.mean for name, each in row.models.items()} == {
-        "cnn1": approx(0.075),
-        "cnn2": approx(0.05),
-    }
+    models = {"cnn1": approx(0.075), "cnn2": approx(0.05)}
+    assert {name: each.mean for name, each in row.models.items()} == models
     # By samples the clients are 0 (10), 2 (20), 1 (30).
     assert [each.mean for each in row.sizes.values()] == [approx(0.15), approx(0), approx(0.05)]
 
@@ -168,9 +166,8 @@ def test_a_method_that_evaluates_another_model_is_no_pair_until_both_evaluate_th
     with pytest.raises(ConfigError, match=r"evaluation.model: aggregated \(fiarse\), local \(standalone\)"):
         gains([STUDY[0], session("f", "fiarse", 0, rounds)])
     found = gains([STUDY[0], session("f", "fiarse", 0, rounds, evaluation={"model": "local"})])
-    assert found.rows and "evaluation.model" not in " ".join(
-        found.notes
-    )  # Standalone evaluates local by default
+    # Standalone evaluates local by default.
+    assert found.rows and "evaluation.model" not in " ".join(found.notes)
     # FedProto evaluates with new prototypes, but the client's own trained model.
     assert gains([STUDY[0], session("p", "fedproto", 0, rounds)]).rows
 
@@ -239,13 +236,8 @@ def test_the_table_shows_points_shares_intervals_and_the_answer_of_the_tests() -
 
 def test_notes_explain_only_the_shown_columns() -> None:
     found = gains(STUDY, "method", test="wilcoxon")
-    starts = {
-        "benefit": "benefit and",
-        "worst": "worst 10 %:",
-        "gain": "[low,",
-        "middle": "fewest,",
-        "p (": "Wilcoxon's",
-    }
+    starts = {"benefit": "benefit and", "worst": "worst 10 %:", "gain": "[low,", "middle": "fewest,"}
+    starts |= {"p (": "Wilcoxon's"}
     for column, start in starts.items():
         notes = replace(found, chosen=("method", column)).remarks()
         assert [each for each in starts.values() if any(note.startswith(each) for note in notes)] == [start]

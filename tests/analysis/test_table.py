@@ -51,9 +51,7 @@ def test_the_difference_is_paired_by_seed_with_students_interval() -> None:
 def test_only_seeds_that_both_have_are_paired_and_one_pair_has_no_interval() -> None:
     assert paired({0: 0.5, 7: 0.9}, {0: 0.25, 8: 0.1}) == Difference(0.25, None, 1)
     assert paired({0: 0.5}, {1: 0.5}) is None
-
-
-def test_two_sessions_of_one_seed_are_not_paired() -> None:
+    # Two sessions of one seed are not paired.
     assert row([*THREE, run("again", [0.5, 0.5, 0.5], 0)], baseline="standalone").difference is None
 
 
@@ -122,6 +120,8 @@ def test_a_ledger_without_eval_values_is_not_measured() -> None:
     assert result.rows[0].selected is None
     assert result.notes[0] == "fedlora: not measured on eval: a0, a1."
     assert "| not measured |" in result.to_markdown()
+    both = table([*THREE[:2], THREE[3]], "method", select="eval").notes
+    assert "Not measured on eval: fedlora (a0, a1) and standalone (b0)." in both
 
 
 def test_weighted_and_worst_client_are_of_the_last_or_the_selected_round() -> None:
@@ -147,12 +147,8 @@ def test_sessions_are_grouped_by_what_they_differ_in_when_nothing_is_said() -> N
     assert table(THREE).by == ("method", "rounds")
 
 
-CLOCK = {
-    "devices": "phone",
-    "schedule": "synchronous",
-    "availability": "always",
-    "alpha": 0.5,
-    "buffer": None,
+CLOCK = {"devices": "phone", "schedule": "synchronous", "availability": "always", "alpha": 0.5} | {
+    "buffer": None
 }
 
 

@@ -47,20 +47,15 @@ def test_the_shares_are_printed_in_percent() -> None:
 def test_each_group_has_its_own_row() -> None:
     both = crossed(BY_HAND) + crossed(dict.fromkeys(BY_HAND, 0.5), method="fedgh")
     table = variances(both)
-    assert [(row.key, row.data) for row in table.rows] == [
-        (("fedlora",), pytest.approx(0.007)),
-        (("fedgh",), 0),
-    ]
+    approx = pytest.approx(0.007)
+    assert [(row.key, row.data) for row in table.rows] == [(("fedlora",), approx), (("fedgh",), 0)]
     assert table.rows[1].share("data") is None
 
 
 def test_a_negative_estimate_is_zero() -> None:
+    """There is only the interaction: SS 1, 1 degree of freedom."""
     found = decomposed({(0, 0, 0): 0.0, (0, 1, 0): 1.0, (1, 0, 0): 1.0, (1, 1, 0): 0.0}, "all")
-    assert (found["data"], found["init"], found["rest"]) == (
-        0,
-        0,
-        1.0,
-    )  # only the interaction: SS 1, 1 degree
+    assert (found["data"], found["init"], found["rest"]) == (0, 0, 1.0)
 
 
 def test_a_single_seed_that_varies_has_all_of_the_variance() -> None:
@@ -73,8 +68,5 @@ def test_seeds_that_vary_together_cannot_be_told_apart() -> None:
     same = [runs.run(f"s{seed}", [0.5], seed=seed) for seed in range(2)]
     with pytest.raises(ConfigError, match=r"are not crossed: 6 of 8 combinations are missing\. Cross them"):
         variances(same)
-
-
-def test_one_session_has_no_variance() -> None:
     with pytest.raises(ConfigError, match="nothing varies"):
-        variances([runs.run("a", [0.5])])
+        variances(same[:1])

@@ -25,36 +25,7 @@ from simulator.base.units import (
     size,
     span,
 )
-from simulator.results.analysis.axes import (
-    SEEDS,
-    Difference,
-    Key,
-    MeanStd,
-    axes,
-    checked,
-    group_label,
-    groups,
-    key_of,
-    paired,
-    seed_words,
-    seeds_of,
-    spelled,
-    varying,
-)  # fmt: skip
-from simulator.results.analysis.caveats import (
-    Note,
-    Printed,
-    alike,
-    averaged,
-    dependent,
-    divergences,
-    joined,
-    listed,
-    members,
-    printed,
-    rows_differ,
-    unfinished,
-)  # fmt: skip
+from simulator.results.analysis import axes, caveats
 from simulator.results.analysis.client_values import Array
 from simulator.results.analysis.clients import best_round
 from simulator.results.analysis.costs import COSTS, SIMULATED, Cost, energy_differs, reached, spent
@@ -137,29 +108,29 @@ COST_NUMBERS = ("rounds", "bytes", "flops", "seconds", "simulated", "joules")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(Numbers[MeanStd | None]):
+class Row(Numbers[axes.MeanStd | None]):
     """A group: `key` has its value on each axis; `chosen` the settings selected on eval, where it had several.
 
     Where only `reached` of the n sessions reached the target, all rounds of the others count, and the mean cost is a
     lower bound: `at_least`. `difference` is of `selected` where the table selects, else of `last`.
     """
 
-    key: Key
+    key: axes.Key
     label: str
     sessions: tuple[str, ...]
     n: int
     chosen: str
     reached: int
     at_least: bool
-    difference: Difference | None
-    paper: tuple[Printed, ...]
-    own: Mapping[str, MeanStd | None]
+    difference: axes.Difference | None
+    paper: tuple[caveats.Printed, ...]
+    own: Mapping[str, axes.MeanStd | None]
     """The user's own metrics on the test part, by name."""
-    extras: Mapping[str, MeanStd | None]
+    extras: Mapping[str, axes.MeanStd | None]
     """The extra columns that were asked for, by name; accuracies 0…1."""
     diverged: Divergence
 
-    def accuracy(self, value: MeanStd | None, missing: str = NONE) -> str:
+    def accuracy(self, value: axes.MeanStd | None, missing: str = NONE) -> str:
         """The cell of an accuracy, with the number of sessions in which clients diverged."""
         return self.diverged.marked(percent(value, NO_SCORE if self.diverged.untrained else missing))
 
@@ -200,11 +171,11 @@ class Table(TextTable[Row]):
             last = f"{last} by {span(self.at_time)}" if self.last > 1 else f"at {span(self.at_time)}"
         chosen = {"selected": "selected on eval"} if self.select else {}
         for field, heading in (chosen | {"last": last, "best": "best on test"}).items():
-            value: Callable[[Row], MeanStd | None] = attrgetter(field)
-            weighted: Callable[[Row], MeanStd | None] = attrgetter(f"{field}_weighted")
+            value: Callable[[Row], axes.MeanStd | None] = attrgetter(field)
+            weighted: Callable[[Row], axes.MeanStd | None] = attrgetter(f"{field}_weighted")
             found.append(Column(f"{heading}, %", partial(_accuracy, field), value=value))
             found.append(Column(f"{field}, weighted", partial(_percent, weighted), expendable=True))
-        worst: Callable[[Row], MeanStd | None] = attrgetter("worst")
+        worst: Callable[[Row], axes.MeanStd | None] = attrgetter("worst")
         found.append(Column("worst client, %", partial(_percent, worst), expendable=True, value=worst))
         found += [
             Column(name, lambda row, name=name: decimals(row.own.get(name), 4))  # type: ignore[misc]
@@ -273,9 +244,9 @@ class Pivot(TextTable[dict[Any, Row]]):
     def columns(self) -> list[Column[dict[Any, Row]]]:
         """The first axis, then a column for each value of the second."""
         first, second = self.table.by
-        found = [Column[dict[Any, Row]](first, lambda cells: spelled(_first(cells)), False)]
+        found = [Column[dict[Any, Row]](first, lambda cells: axes.spelled(_first(cells)), False)]
         for value in sorted(dict.fromkeys(row.key[1] for row in self.table.rows), key=_ordered):
-            name = f"{second.rpartition('.')[2]} {spelled(value)}, %"
+            name = f"{second.rpartition('.')[2]} {axes.spelled(value)}, %"
             found.append(Column(name, partial(self._cell, value), value=partial(self._of, value)))
         return found
 
@@ -294,7 +265,7 @@ class Pivot(TextTable[dict[Any, Row]]):
         """The value of the first axis, and each cell's mean, std, and n; accuracies 0…1."""
         yield self.table.by[0], _first(row)
         for key, each in row.items():
-            value, name = self._of(key, row), f"{self.table.by[1]}={spelled(key)}"
+            value, name = self._of(key, row), f"{self.table.by[1]}={axes.spelled(key)}"
             yield from {name: value and value.mean, f"{name}_std": value and value.std}.items()
             yield from {f"{name}_n": each.n, f"{name}_diverged": each.diverged.sessions}.items()
 
@@ -302,7 +273,7 @@ class Pivot(TextTable[dict[Any, Row]]):
         """The table that it is made of."""
         return self.table.to_json()
 
-    def _of(self, value: Any, cells: dict[Any, Row]) -> MeanStd | None:
+    def _of(self, value: Any, cells: dict[Any, Row]) -> axes.MeanStd | None:
         found = cells.get(value)
         return None if found is None else found.selected if self.table.select else found.last
 
@@ -334,25 +305,25 @@ def _extra_column(name: str) -> Column[Row]:
 def _unlike_papers(rows: Sequence[Row]) -> list[str]:
     """In what rows are no experiments of papers. What several rows have alike is said once."""
     places = {row.label: row.paper[0].place.split(", ") for row in rows if row.paper}
-    labels = alike((row.label, each) for row in rows if row.paper for each in row.paper[0].details)
+    labels = caveats.alike((row.label, each) for row in rows if row.paper for each in row.paper[0].details)
     found = []
-    for named, shared in alike((detail, tuple(each)) for detail, each in labels.items()).items():
+    for named, shared in caveats.alike((detail, tuple(each)) for detail, each in labels.items()).items():
         first, *others = (places[label] for label in named)
         place = ", ".join(word for word in first if all(word in other for other in others))
         value = "are not comparable with printed values"
         value = value if others else "is not comparable with the printed value"
-        found.append(f"{listed(named)} {value} ({place}): {', '.join(shared)}.")
+        found.append(f"{caveats.listed(named)} {value} ({place}): {', '.join(shared)}.")
     return found
 
 
 def _accuracy(field: str, row: Row) -> str:
-    value: MeanStd | None = getattr(row, field)
+    value: axes.MeanStd | None = getattr(row, field)
     if field == "best":
         return percent(value)
     return row.accuracy(value, "not measured" if field == "selected" else NONE)
 
 
-def _percent(value: Callable[[Row], MeanStd | None], row: Row) -> str:
+def _percent(value: Callable[[Row], axes.MeanStd | None], row: Row) -> str:
     return percent(value(row))
 
 
@@ -383,7 +354,7 @@ def _bound(name: str, written: Callable[[float | None], str]) -> Callable[[Row],
     return text
 
 
-def _mean(spread: MeanStd | None) -> float | None:
+def _mean(spread: axes.MeanStd | None) -> float | None:
     return spread.mean if spread else None
 
 
@@ -493,22 +464,22 @@ def table(
     seconds = None if at_time is None else parsed_time(at_time)
     if seconds is not None:
         runs, moved = upto_time(runs, seconds)
-    wanted = checked(by, runs) or varying(runs) or ("session",)
+    wanted = axes.checked(by, runs) or axes.varying(runs) or ("session",)
     extras = [name for name in EXTRAS if any(name.startswith(each) for each in columns)]
-    notes = _of_data(runs) + (unfinished(asked) if seconds is None else moved) + _switched(runs)
-    found: dict[Key, tuple[str, list[SessionResult]]] = {}
-    of_groups, named = list[Note](), list[set[str]]()
-    for key, group in groups(runs, wanted).items():
+    notes = _of_data(runs) + (caveats.unfinished(asked) if seconds is None else moved) + _switched(runs)
+    found: dict[axes.Key, tuple[str, list[SessionResult]]] = {}
+    of_groups, named = list[caveats.Note](), list[set[str]]()
+    for key, group in axes.groups(runs, wanted).items():
         outcomes = [outcome(run, target, select, last, extras) for run in group]
-        chosen, outcomes, about = _point(group_label(wanted, key), outcomes, select)
+        chosen, outcomes, about = _point(axes.group_label(wanted, key), outcomes, select)
         found[key] = chosen, outcomes
         of_groups += about
-        named.append(set(varying(group)) if chosen else set())
-    kept = {group_label(wanted, key): outcomes for key, (_, outcomes) in found.items()}
+        named.append(set(axes.varying(group)) if chosen else set())
+    kept = {axes.group_label(wanted, key): outcomes for key, (_, outcomes) in found.items()}
     sessions = {label: [each.run for each in outcomes] for label, outcomes in kept.items()}
     configs = {label: [run.config for run in each] for label, each in sessions.items()}
     # A setting whose chosen value is shown in every row needs no note.
-    differ = rows_differ(configs, (*wanted, *(set.intersection(*named) if named else ())))
+    differ = caveats.rows_differ(configs, (*wanted, *(set.intersection(*named) if named else ())))
     if target is not None or any(EXTRAS[name][0] == "joules" for name in extras):
         differ += energy_differs(configs)
     baselines = _baselines(wanted, list(found), baseline)
@@ -516,10 +487,16 @@ def table(
     for key, (chosen, outcomes) in found.items():
         against = found[baselines[key]][1] if key in baselines and baselines[key] != key else []
         rows.append(_row(wanted, key, chosen, outcomes, against, select))
-    notes += [*joined(of_groups), *averaged(sessions, _SEPARATE), *dependent(members(sessions))]
-    diverged = divergences(  # not by label, as two are alike where values differ from the seventh digit on
-        (row.label, [each.diverged for each in outcomes])
-        for row, (_, outcomes) in zip(rows, found.values(), strict=True)
+    notes += [
+        *caveats.joined(of_groups),
+        *caveats.averaged(sessions, _SEPARATE),
+        *caveats.dependent(caveats.members(sessions)),
+    ]
+    diverged = (
+        caveats.divergences(  # not by label, as two are alike where values differ from the seventh digit on
+            (row.label, [each.diverged for each in outcomes])
+            for row, (_, outcomes) in zip(rows, found.values(), strict=True)
+        )
     )
     notes = list(dict.fromkeys([*diverged, *differ, *notes]))
     made = Table(wanted, tuple(rows), tuple(notes), target, baseline, select, last, tuple(columns), seconds)
@@ -614,7 +591,7 @@ def _own(run: SessionData, round: int | None) -> dict[str, float | None]:
 
 def _row(
     by: Sequence[str],
-    key: Key,
+    key: axes.Key,
     chosen: str,
     outcomes: Sequence[SessionResult],
     against: Sequence[SessionResult],
@@ -624,22 +601,22 @@ def _row(
     at_least = any(each.costs["rounds"] is not None and not each.reached for each in outcomes)
     measured = bool(select) and all(each.selected is not None for each in outcomes)
 
-    def spreads(of_sessions: Sequence[Mapping[str, float | None]]) -> dict[str, MeanStd | None]:
-        found: dict[str, MeanStd | None] = {}
+    def spreads(of_sessions: Sequence[Mapping[str, float | None]]) -> dict[str, axes.MeanStd | None]:
+        found: dict[str, axes.MeanStd | None] = {}
         for name in dict.fromkeys(name for one in of_sessions for name in one):
             values = [one.get(name) for one in of_sessions]
             # A mean without the sessions that have no score would hide them.
-            found[name] = None if diverged.untrained and None in values else MeanStd.of(values)
+            found[name] = None if diverged.untrained and None in values else axes.MeanStd.of(values)
         return found
 
     left_out = () if measured else ("selected", "selected_weighted", *(["worst"] if select else []))
     numbers = spreads([{name: getattr(each, name) for name in NUMBERS} for each in outcomes])
-    costs = {name: MeanStd.of(each.costs[name] for each in outcomes) for name in COST_NUMBERS}
+    costs = {name: axes.MeanStd.of(each.costs[name] for each in outcomes) for name in COST_NUMBERS}
     return Row(
         **numbers | dict.fromkeys(left_out),
         costs={name: replace(took, std=None) if took and at_least else took for name, took in costs.items()},
         key=key,
-        label=group_label(by, key),
+        label=axes.group_label(by, key),
         sessions=tuple(each.run.name for each in outcomes),
         n=len(outcomes),
         chosen=chosen,
@@ -647,8 +624,8 @@ def _row(
         at_least=at_least,
         difference=None
         if any(each.diverged.untrained for each in (*outcomes, *against))
-        else paired(_by_seed(outcomes, select), _by_seed(against, select)),
-        paper=printed([each.run for each in outcomes]),
+        else axes.paired(_by_seed(outcomes, select), _by_seed(against, select)),
+        paper=caveats.printed([each.run for each in outcomes]),
         own=spreads([each.own for each in outcomes]),
         extras=spreads([each.extras for each in outcomes]),
         diverged=diverged,
@@ -657,26 +634,26 @@ def _row(
 
 def _point(
     label: str, outcomes: list[SessionResult], select: Select | None
-) -> tuple[str, list[SessionResult], list[Note]]:
+) -> tuple[str, list[SessionResult], list[caveats.Note]]:
     """The settings of a row in words, if there are several to choose from; their outcomes; and notes on the choice."""
-    differ = varying([each.run for each in outcomes])
-    points: dict[Key, list[SessionResult]] = {}
+    differ = axes.varying([each.run for each in outcomes])
+    points: dict[axes.Key, list[SessionResult]] = {}
     for each in outcomes:
-        points.setdefault(key_of(each.run, differ), []).append(each)
+        points.setdefault(axes.key_of(each.run, differ), []).append(each)
     missing = [each.run.name for each in outcomes if each.selected is None and not each.diverged.untrained]
     if select and missing:
         return "", outcomes, [(label, "not measured on eval", ", ".join(missing))]
-    chosen, kept, notes = "", outcomes, list[Note]()
+    chosen, kept, notes = "", outcomes, list[caveats.Note]()
     if len(points) > 1 and select:
         on_eval = {key: [one.on_eval or 0.0 for one in each] for key, each in points.items()}
         key = max(points, key=lambda each: math.fsum(on_eval[each]) / len(on_eval[each]))
         kept = points[key]
-        chosen = ", ".join(f"{axis}={spelled(value)}" for axis, value in zip(differ, key, strict=True))
+        chosen = ", ".join(f"{axis}={axes.spelled(value)}" for axis, value in zip(differ, key, strict=True))
         notes.append((label, f"of {len(points)} settings the best on eval", chosen))
     if len(points) == 1 or select:
-        number = Counter(seeds_of(each.run.config) for each in kept)
+        number = Counter(axes.seeds_of(each.run.config) for each in kept)
         if twice := sorted(seeds for seeds in number if number[seeds] > 1):
-            words = ", ".join(seed_words(*seeds) for seeds in twice)
+            words = ", ".join(axes.seed_words(*seeds) for seeds in twice)
             notes.append((label, f"several sessions of seed {words}; nothing is paired", ""))
     return chosen, kept, notes
 
@@ -687,7 +664,7 @@ def _by_seed(
     """The accuracy that is compared, by seed; nothing where a seed has several."""
     found: dict[tuple[int, int, int], float] = {}
     for each in outcomes:
-        value, seeds = each.selected if select else each.last, seeds_of(each.run.config)
+        value, seeds = each.selected if select else each.last, axes.seeds_of(each.run.config)
         if seeds in found:
             return {}
         if value is not None:
@@ -695,16 +672,16 @@ def _by_seed(
     return found
 
 
-def _baselines(by: Sequence[str], keys: Sequence[Key], baseline: str | None) -> dict[Key, Key]:
+def _baselines(by: Sequence[str], keys: Sequence[axes.Key], baseline: str | None) -> dict[axes.Key, axes.Key]:
     """The baseline of each group: the baseline's value on its axis, and the group's own values on the others."""
     if baseline is None:
         return {}
     axis, equals, value = baseline.rpartition("=")
     place = by.index(axis) if equals and axis in by else 0
     text = value if equals else baseline
-    there = [key for key in keys if spelled(key[place]) == text]
+    there = [key for key in keys if axes.spelled(key[place]) == text]
     if not there or (equals and axis not in by):
-        known = ", ".join(dict.fromkeys(spelled(key[place]) for key in keys))
+        known = ", ".join(dict.fromkeys(axes.spelled(key[place]) for key in keys))
         raise ConfigError(f"no group is the baseline '{baseline}': {by[place]} is one of {known}.")
     rest = {(*key[:place], *key[place + 1 :]): key for key in there}
     return {key: rest[other] for key in keys if (other := (*key[:place], *key[place + 1 :])) in rest}
@@ -712,12 +689,12 @@ def _baselines(by: Sequence[str], keys: Sequence[Key], baseline: str | None) -> 
 
 def _of_data(runs: Sequence[SessionData]) -> list[str]:
     """A note if sessions with the same data settings have other images or another partition."""
-    prints: dict[Key, set[str]] = {}
+    prints: dict[axes.Key, set[str]] = {}
     for run in runs:
-        known = axes(run)
-        names = sorted(name for name in known if name.startswith("data.") and name not in SEEDS)
+        known = axes.axes(run)
+        names = sorted(name for name in known if name.startswith("data.") and name not in axes.SEEDS)
         settings = ((name, known.get(name)) for name in ("federation.clients", "federation.unseen", *names))
-        key = (seeds_of(run.config)[0], *settings)
+        key = (axes.seeds_of(run.config)[0], *settings)
         prints.setdefault(key, set()).add(str(run.document.get("data_fingerprint", "")))
     note = "Sessions of one seed and the same data settings have different images or another partition."
     return [note] if any(len(each) > 1 for each in prints.values()) else []

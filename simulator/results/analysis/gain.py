@@ -29,21 +29,7 @@ from simulator.base.nested import flattened, merged
 from simulator.base.units import NONE, points
 from simulator.config import decides_clients, keys
 from simulator.methods import declarations
-from simulator.results.analysis import caveats
-from simulator.results.analysis.axes import (
-    SEEDS,
-    Difference,
-    Key,
-    MeanStd,
-    axes,
-    checked,
-    group_label,
-    groups,
-    paired,
-    seed_words,
-    seeds_of,
-    varying,
-)  # fmt: skip
+from simulator.results.analysis import axes, caveats
 from simulator.results.analysis.caveats import alike, defaults, listed
 from simulator.results.analysis.client_values import CELLS, Array, Numbers
 from simulator.results.analysis.ledger import Divergence, well_formed
@@ -126,18 +112,18 @@ class GainRow:
     for a single seed, or if nobody asked for them. `corrected` says that they are.
     """
 
-    key: Key
+    key: axes.Key
     label: str
     sessions: tuple[str, ...]
     clients: int
-    gain: Difference
-    benefit: MeanStd
+    gain: axes.Difference
+    benefit: axes.MeanStd
     """The share of clients that gain."""
-    harm: MeanStd
+    harm: axes.MeanStd
     """The share of clients that lose. A client with the same accuracy neither gains nor loses."""
-    worst: MeanStd
-    models: Mapping[str, MeanStd]
-    sizes: Mapping[str, MeanStd]
+    worst: axes.MeanStd
+    models: Mapping[str, axes.MeanStd]
+    sizes: Mapping[str, axes.MeanStd]
     unequal: int
     """Sessions whose mean differs from their partner's."""
     p: float | None
@@ -243,17 +229,18 @@ def gains(
         raise ConfigError(f"The margin is an accuracy between 0 and 1; it is {margin:g}.")
     if test is not None and test not in TESTS:
         raise ConfigError(f"There is no test '{test}'.{nearest(test, TESTS)} Use {' or '.join(TESTS)}.")
-    wanted = checked(by, runs)
+    wanted = axes.checked(by, runs)
     pairs, failed, notes = _pairs(runs, baseline, last)
     by_run = {each.run.folder: each for each in pairs}
     counted = [run for run in runs if run.folder in by_run or run in failed]
-    wanted = wanted or varying(counted) or ("method",)
+    wanted = wanted or axes.varying(counted) or ("method",)
     every = {
-        key: [Divergence.of(run.totals) for run in group] for key, group in groups(counted, wanted).items()
+        key: [Divergence.of(run.totals) for run in group]
+        for key, group in axes.groups(counted, wanted).items()
     }
-    notes += caveats.divergences((group_label(wanted, key), each) for key, each in every.items())
-    found = groups([each.run for each in pairs], wanted)
-    by_label = {group_label(wanted, key): group for key, group in found.items()}
+    notes += caveats.divergences((axes.group_label(wanted, key), each) for key, each in every.items())
+    found = axes.groups([each.run for each in pairs], wanted)
+    by_label = {axes.group_label(wanted, key): group for key, group in found.items()}
     labels = {label: list(map(_resolved, group)) for label, group in by_label.items()}
     partners = {id(each.baseline): _resolved(each.baseline) for each in pairs}
     configs = {**labels, baseline: [*labels.get(baseline, []), *partners.values()]}
@@ -354,7 +341,7 @@ def _differing(own: Mapping[str, Any], other: Mapping[str, Any], method: str, ba
     def words(key: str, value: Any) -> str:
         if key == "parent":
             return "none" if value is None else f"a session's round {value[1]}"
-        return seed_words(*value) if key == "seed" else caveats.worded(value)
+        return axes.seed_words(*value) if key == "seed" else caveats.worded(value)
 
     each = (
         f"{key}: {words(key, own[key])} ({method}), {words(key, other[key])} ({baseline})"
@@ -382,10 +369,14 @@ def _gain(run: SessionData, baseline: SessionData, last: int) -> SessionGain | N
 def condition(run: SessionData) -> dict[str, Any]:
     """By key what two sessions must share: what decides clients' data, first weights, and evaluated models."""
     config = merged(defaults(), completed(_resolved(run)))
-    known = {key: value for key, value in flattened(config).items() if key in _DECIDING and key not in SEEDS}
+    known = {
+        key: value for key, value in flattened(config).items() if key in _DECIDING and key not in axes.SEEDS
+    }
     parent = run.document.get("parent")
     facts = {_DATA: run.document.get("data_fingerprint", "")}
-    return {"seed": seeds_of(config), "parent": parent and (parent["id"], parent["round"])} | known | facts
+    return (
+        {"seed": axes.seeds_of(config), "parent": parent and (parent["id"], parent["round"])} | known | facts
+    )
 
 
 def _resolved(run: SessionData) -> dict[str, Any]:
@@ -403,7 +394,7 @@ def evaluated(method: str) -> str:
     return declared.answers if declared.card.kind == "weights" else "local"
 
 
-def same_clients(run: SessionData) -> Key:
+def same_clients(run: SessionData) -> axes.Key:
     """Equal in two sessions if client k has the same data, model, and first weights in both."""
     found = condition(run)
     del found["evaluation.model"], found["parent"]
@@ -411,21 +402,21 @@ def same_clients(run: SessionData) -> Key:
     return tuple((key, str(found[key])) for key in sorted(found))  # a list of tables has no hash
 
 
-def training_settings(run: SessionData) -> Key:
+def training_settings(run: SessionData) -> axes.Key:
     """The settings of training, with which partners agree if some do."""
-    known = axes(run)
+    known = axes.axes(run)
     return tuple((name, known[name]) for name in sorted(known) if name.startswith("training."))
 
 
 def _row(
-    by: Sequence[str], key: Key, group: Sequence[SessionGain], margin: float | None, test: Test | None
+    by: Sequence[str], key: axes.Key, group: Sequence[SessionGain], margin: float | None, test: Test | None
 ) -> GainRow:
-    def over_seeds(values: Iterable[float]) -> MeanStd:
-        found = MeanStd.of(values)
+    def over_seeds(values: Iterable[float]) -> axes.MeanStd:
+        found = axes.MeanStd.of(values)
         assert found is not None
         return found
 
-    def of_parts(each: Sequence[Mapping[str, float]]) -> dict[str, MeanStd]:
+    def of_parts(each: Sequence[Mapping[str, float]]) -> dict[str, axes.MeanStd]:
         names = dict.fromkeys(name for one in each for name in one)
         return {name: over_seeds(one[name] for one in each if name in one) for name in names}
 
@@ -434,10 +425,10 @@ def _row(
     gain = over_seeds(means)
     return GainRow(
         key=key,
-        label=group_label(by, key),
+        label=axes.group_label(by, key),
         sessions=tuple(each.run.name for each in group),
         clients=max(len(each.known) for each in group),
-        gain=Difference(gain.mean, gain.interval, gain.n),
+        gain=axes.Difference(gain.mean, gain.interval, gain.n),
         **of_parts(numbers),
         models=of_parts([each.by_model() for each in group]),
         sizes=of_parts([each.by_size() for each in group]),
@@ -500,7 +491,7 @@ def _gain_text(row: GainRow) -> str:
 
 
 def _part_text(field: str, name: str, row: GainRow) -> str:
-    part: Mapping[str, MeanStd] = getattr(row, field)
+    part: Mapping[str, axes.MeanStd] = getattr(row, field)
     return points(part[name].mean) if name in part else NONE
 
 
@@ -586,8 +577,8 @@ def verdict(runs: Sequence[SessionData], others: Sequence[SessionData], round: i
     A client loses if the mean of its differences over the pairs is below 0.
     """
     runs, others = ([each for each in side if each.round >= round] for side in (runs, others))
-    by_seeds = {seeds_of(each.config): each for each in others}
-    pairs = [(run, by_seeds[key]) for run in runs if (key := seeds_of(run.config)) in by_seeds]
+    by_seeds = {axes.seeds_of(each.config): each for each in others}
+    pairs = [(run, by_seeds[key]) for run in runs if (key := axes.seeds_of(run.config)) in by_seeds]
     if not pairs and len(runs) == len(others) == 1:
         pairs = [(runs[0], others[0])]
     if not pairs:
@@ -596,7 +587,7 @@ def verdict(runs: Sequence[SessionData], others: Sequence[SessionData], round: i
         {place: float(each.curves["accuracy"][round - 1]) for place, each in enumerate(side)}
         for side in zip(*pairs, strict=True)
     )
-    found = paired(own, other)
+    found = axes.paired(own, other)
     assert found is not None
     common = f" over {len(pairs)} common seed{'s' * (len(pairs) > 1)}"
     said = [f"{points(found.mean)} pp at round {round}{common * (len(pairs) < max(len(runs), len(others)))}"]
@@ -612,7 +603,7 @@ def verdict(runs: Sequence[SessionData], others: Sequence[SessionData], round: i
     over = f"{len(pairs)} seeds"
     if len(pairs) == 1:
         found, over = (
-            paired(dict(enumerate(gains)), dict.fromkeys(range(len(gains)), 0.0)),
+            axes.paired(dict(enumerate(gains)), dict.fromkeys(range(len(gains)), 0.0)),
             f"{len(gains)} clients",
         )
     if found is None or found.interval is None:
@@ -666,8 +657,8 @@ class _Candidate:
     """A session that may be a partner. clients: equal in sessions with the same clients."""
 
     run: SessionData
-    clients: Key
-    training: Key
+    clients: axes.Key
+    training: axes.Key
     methods: Sequence[tuple[int, str]]
     tags: Sequence[str] = ()
 
@@ -697,7 +688,7 @@ class Partners:
         id, fingerprint = run.document["id"], run.document.get("data_fingerprint", "")
         if self._wanted != (wanted := (id, fingerprint, baseline)):
             self._wanted, self._passed = wanted, {}
-        clients, training, found = same_clients(run), _training(run), list[tuple[Key, Partner]]()
+        clients, training, found = same_clients(run), _training(run), list[tuple[axes.Key, Partner]]()
         folders: list[Path] = []
         with suppress(DiskError, OSError):
             folders = checkpoints.session_folders(folder)
@@ -743,8 +734,8 @@ def _candidate(path: Path) -> _Candidate | None:
     return None
 
 
-def _training(run: SessionData) -> Key:
-    return seeds_of(run.config), *training_settings(run)
+def _training(run: SessionData) -> axes.Key:
+    return axes.seeds_of(run.config), *training_settings(run)
 
 
 def _shared(run: SessionData, other: _Candidate, baseline: str) -> int | None:
