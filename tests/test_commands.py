@@ -3,7 +3,6 @@
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from simulator.engine.progress import ClientTrained, Event, StateChanged
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 from tests.operators import Operator, alone, config, finished, kinds, trained
+from tests.reliability.sessions import wait_until
 
 pytestmark = pytest.mark.usefixtures("generated_images")
 
@@ -89,13 +89,6 @@ def test_no_client_trains_while_paused_and_the_time_is_not_counted_as_training(t
     first, paused, *_ = (record["timing"] for record in checkpoints.SessionReader(folder).records())
     assert paused["waited"] >= 1.5 and first["waited"] == 0
     assert first["seconds"] + paused["seconds"] + paused["waited"] < took
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 600
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_resume_of_a_run_that_is_not_paused_and_an_unknown_command_are_refused(tmp_path: Path) -> None:

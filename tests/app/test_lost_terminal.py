@@ -18,6 +18,7 @@ import pytest
 
 import checkpoints
 from tests import federations
+from tests.reliability.sessions import wait_until
 
 COMMAND = Path(sys.executable).with_name("htfl-sim")
 SETTINGS = ["--set", "data.limit=300", "--set", "federation.group=tiny", "--clients", "4", "--device", "cpu"]
@@ -77,13 +78,12 @@ def terminal(*arguments: object, ignores_hangup: bool = False) -> Iterator[Termi
 
 
 def wait_for_round(folder: Path, round: int) -> None:
-    deadline = time.monotonic() + 600
-    while time.monotonic() < deadline:
+    def reached() -> bool:
         with suppress(checkpoints.SessionUnreadable, checkpoints.DiskError):
-            if len(checkpoints.SessionReader(folder).records()) >= round:
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"{folder} did not reach round {round}")
+            return len(checkpoints.SessionReader(folder).records()) >= round
+        return False
+
+    wait_until(reached)
 
 
 def busy_after_five_seconds(process: subprocess.Popen[bytes]) -> float:
@@ -143,13 +143,3 @@ def test_a_run_told_to_terminate_leaves_a_checkpoint_and_the_signals_exit_code(t
         opened.process.send_signal(signal.SIGTERM)
         assert opened.process.wait(timeout=600) == 128 + signal.SIGTERM
     assert checkpoints.SessionReader(tmp_path / "ended").state() == "stopped"
-
-
-@pytest.mark.long
-def test_without_a_terminal_the_app_says_what_to_use_instead() -> None:
-    done = subprocess.run(
-        [COMMAND, "tui"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 2
-    assert "`htfl-sim run`" in done.stderr
-    assert "Traceback" not in done.stderr

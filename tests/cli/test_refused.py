@@ -85,6 +85,7 @@ NEW = [
     ("datasets digits --set=data.target=y", "--set describes your own data"),
     ("data fetch cifar11", "cifar1"),
     ("data check cifar10", "data fetch cifar10", "--dataset digits"),
+    ("tui", "The app needs a terminal", "`htfl-sim run`"),
     ("tui --port=8000", "Add --serve."),
     ("pause x --at=3", "--at"),
 ]
