@@ -5,7 +5,6 @@ with `then` is typed as it is printed.
 """
 
 import gzip
-import io
 import os
 import re
 import shlex
@@ -21,6 +20,8 @@ import pytest
 from PIL import ExifTags, Image
 
 from tests.cli.conftest import Cli
+from tests.data import pictures as makers
+from tests.data.pictures import shades
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -51,22 +52,7 @@ def refused(
 
 
 def pictures(*files: str, more: Make = lambda root: None) -> Make:
-    """Images of 4×3 pixels. `cat/3` are three in the folder `cat`. Other files have a text, after a `=` if any."""
-
-    def make(root: Path) -> None:
-        root.mkdir()
-        for file in files:
-            name, _, text = file.partition("=")
-            folder, _, count = name.rpartition("/")
-            (root / folder).mkdir(parents=True, exist_ok=True)
-            if count.isdigit():
-                for number in range(int(count)):
-                    Image.new("RGB", (4, 3), (number, 9, 9)).save(root / folder / f"{number}.png")
-            else:
-                (root / name).write_text(text.replace("|", "\n"))
-        more(root)
-
-    return make
+    return lambda root: more(makers.pictures(root, *files))
 
 
 def pets(*files: str, mode: str = "RGB", name: str = "cat/x.png", **saved: Any) -> Make:
@@ -75,17 +61,6 @@ def pets(*files: str, mode: str = "RGB", name: str = "cat/x.png", **saved: Any) 
     return pictures(
         "cat/2", "dog/1", *files, more=lambda root: Image.new(mode, size).save(root / name, **saved)
     )
-
-
-def files(*names: str) -> Make:
-    """A folder with these files, each with an empty object."""
-
-    def make(root: Path) -> None:
-        for name in names:
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text("{}")
-
-    return make
 
 
 def columns(*, y: Any = ("a", "b", "a", "b"), **kept: Any) -> Make:
@@ -97,10 +72,8 @@ TURNED = Image.Exif()
 TURNED[ExifTags.Base.Orientation] = 6
 
 
-def png(shade: int, mode: str = "L", size: tuple[int, int] = (3, 2)) -> bytes:
-    content = io.BytesIO()
-    Image.new(mode, size, shade).save(content, "PNG")
-    return content.getvalue()
+def png(shade: int, size: tuple[int, int] = (3, 2)) -> bytes:
+    return makers.encoded(Image.new("L", size, shade))
 
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -114,10 +87,6 @@ def hub(*contents: bytes | None, **others: Any) -> Make:
 
 def arrays(**kept: Any) -> Make:
     return lambda file: np.savez(file, **kept)
-
-
-def shades(*shape: int) -> Any:
-    return (np.arange(np.prod(shape)) % 251).astype(np.uint8).reshape(shape)
 
 
 L = np.array([0, 1, 1, 0])
@@ -480,11 +449,11 @@ TEXTS = [
           "column 't' has no value in row 2. Fill it in, or remove the row.", "text=t"),
 ]  # fmt: skip
 OTHER_TOOLS = [
-    refused("MNIST (PFLlib)", files("train/0.npz", "test/0.npz", "config.json"),
+    refused("MNIST (PFLlib)", pictures("train/0.npz", "test/0.npz", "config.json"),
           "is a federation of PFLlib. Turn it into files to run with `htfl-sim data import "),
-    refused("femnist (LEAF)", files("train/a.json", "test/a.json"), "is a federation of LEAF"),
-    refused("shakespeare (LEAF, undivided)", files("all_data/a.json"), "is a federation of LEAF"),
-    refused("saved (save_to_disk)", files("state.json", "dataset_info.json", "data-00000-of-00001.arrow"),
+    refused("femnist (LEAF)", pictures("train/a.json", "test/a.json"), "is a federation of LEAF"),
+    refused("shakespeare (LEAF, undivided)", pictures("all_data/a.json"), "is a federation of LEAF"),
+    refused("saved (save_to_disk)", pictures("state.json", "dataset_info.json", "data-00000-of-00001.arrow"),
           "was written by save_to_disk of Hugging Face. Use hf:", exit=2),
     Input("t.npz (MedMNIST)", arrays(**MEDMNIST), (), "6 samples, 2 test | 0 3, 1 3",
           "array 'val_images': 'test_images' is the own test set"),

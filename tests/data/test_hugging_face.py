@@ -3,7 +3,6 @@
 Folders of clients are as Flower writes them.
 """
 
-import io
 import json
 import os
 import sys
@@ -24,6 +23,7 @@ from simulator.data import datasets, words
 from simulator.data.dividing import divided
 from simulator.data.samples import ArraySet
 from tests import federations
+from tests.data.pictures import encoded
 
 pa: Any = pytest.importorskip("pyarrow")
 NAME = "hf:some/set"
@@ -54,14 +54,12 @@ def texts(*pairs: tuple[str, int]) -> Rows:
     return rows([label for _, label in pairs], text=(TEXT, [text for text, _ in pairs]))
 
 
-def encoded(image: Image.Image, path: str | None = None, **options: Any) -> dict[str, Any]:
-    content = io.BytesIO()
-    image.save(content, "PNG", **options)
-    return {"bytes": content.getvalue(), "path": path}
+def cell(image: Image.Image, **options: Any) -> dict[str, Any]:
+    return {"bytes": encoded(image, **options), "path": None}
 
 
 def picture(shade: int, size: tuple[int, int] = (3, 2), mode: str = "L") -> dict[str, Any]:
-    return encoded(Image.new(mode, size, shade if mode == "L" else (shade, 0, 0)))
+    return cell(Image.new(mode, size, shade if mode == "L" else (shade, 0, 0)))
 
 
 def pictures(*cells: Any, labels: Sequence[int] = (0, 1)) -> Rows:
@@ -158,7 +156,7 @@ def test_images_are_turned_upright_except_in_older_sessions_and_what_is_left_out
     """Orientation 6 is a quarter turn. The pictures are 3 wide and 2 high."""
     exif = Image.Exif()
     exif[274] = 6
-    turned, clear = encoded(Image.new("RGB", (3, 2)), exif=exif), encoded(Image.new("RGBA", (2, 3)))
+    turned, clear = cell(Image.new("RGB", (3, 2)), exif=exif), cell(Image.new("RGBA", (2, 3)))
     hub(train=pictures(turned, clear), validation=pictures(turned, clear))
     samples = load()
     assert samples.images.shape == (2, 3, 2, 3)
@@ -242,7 +240,7 @@ def test_a_missing_extra_is_named_with_the_command(monkeypatch: pytest.MonkeyPat
         load()
 
 
-DEEP = encoded(Image.fromarray(np.zeros((2, 3), np.uint16)))
+DEEP = cell(Image.fromarray(np.zeros((2, 3), np.uint16)))
 A = texts(("a", 1))
 SWAPPED = {"x": (WHOLE, [5]), "label": ({**LABEL, "names": ["yes", "no"]}, [1])}
 UNFIT: list[tuple[type[Exception], dict[str, Rows], dict[str, Any], str]] = [

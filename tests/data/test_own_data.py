@@ -18,6 +18,7 @@ from simulator.data.samples import ImageSet, LabeledSet
 from simulator.data.specs import ImageSpec
 from simulator.sessions import history
 from tests import federations
+from tests.data.pictures import shades, draw, pictures
 
 
 def load(path: Path, **data: Any) -> LabeledSet:
@@ -28,24 +29,6 @@ def load(path: Path, **data: Any) -> LabeledSet:
 def formed(path: Path, **data: Any) -> ImageSet:
     found: ImageSet = federations.formed(load(path, **data))
     return found
-
-
-def draw(file: Path, value: int, mode: str = "RGB") -> None:
-    """A picture of 4×3 pixels of one value."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    Image.new(mode, (4, 3), value if mode == "L" else (value,) * len(mode)).save(file)
-
-
-def pictures(root: Path, *files: str) -> Path:
-    """Images whose value is their number. `cat/3` are three in the folder `cat`. Other files have a text."""
-    for file in files:
-        folder, _, count = file.rpartition("/")
-        (root / folder).mkdir(parents=True, exist_ok=True)
-        for number in range(int(count) if count.isdigit() else 0):
-            draw(root / folder / f"{number}.png", number)
-        if not count.isdigit():
-            (root / file).write_text("words")
-    return root
 
 
 def said(samples: LabeledSet) -> str:
@@ -217,10 +200,6 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_read(
 # Arrays
 
 
-def bytes_of(*shape: int) -> Any:
-    return (np.arange(np.prod(shape)) % 251).astype(np.uint8).reshape(shape)
-
-
 def saved(folder: Path, arrays: dict[str, Any]) -> Path:
     """A file of these arrays, without those that are None."""
     np.savez(folder / "own.npz", **{name: each for name, each in arrays.items() if each is not None})
@@ -228,9 +207,9 @@ def saved(folder: Path, arrays: dict[str, Any]) -> Path:
 
 
 LABELS = np.array([0, 1, 1, 0])
-OWN = {"images": bytes_of(6, 4, 5), "labels": np.array([7, 3, 7, 3, 9, 9])}
+OWN = {"images": shades(6, 4, 5), "labels": np.array([7, 3, 7, 3, 9, 9])}
 TESTED = {**OWN, "test_images": np.full((2, 4, 5), 250, np.uint8), "test_labels": np.array([9, 3])}
-KERAS = {"x_train": bytes_of(4, 8, 8, 3), "y_train": LABELS[:, None]}
+KERAS = {"x_train": shades(4, 8, 8, 3), "y_train": LABELS[:, None]}
 
 
 def test_arrays_are_read_by_their_keys(tmp_path: Path) -> None:
@@ -278,16 +257,16 @@ AMBIGUOUS: list[tuple[str, tuple[int, ...], str, str, Any]] = [
 
 def test_axes_that_can_be_read_in_two_ways_are_refused_until_they_are_named(tmp_path: Path) -> None:
     for name, shape, message, axes, spec in AMBIGUOUS:
-        file = saved(tmp_path, {name: bytes_of(*shape), "labels": LABELS})
+        file = saved(tmp_path, {name: shades(*shape), "labels": LABELS})
         with pytest.raises(DataError, match=message) as refused:
             load(file)
         assert f'"{axes.lower()}"' in str(refused.value)
-        found = load(saved(tmp_path, {name: bytes_of(*shape), "labels": LABELS, "axes": axes}))
+        found = load(saved(tmp_path, {name: shades(*shape), "labels": LABELS, "axes": axes}))
         form, order = federations.formed(found).spec, axes.lower()
         assert (form if isinstance(spec, ImageSpec) else form.shape) == spec
         assert datasets.declared(str(file)) == form
         usual = "nct" if name == "signals" else "nhwc" if len(shape) == 4 else "nhw"
-        moved = bytes_of(*shape).transpose([order.index(axis) for axis in usual])
+        moved = shades(*shape).transpose([order.index(axis) for axis in usual])
         assert (federations.formed(found).values.squeeze() == moved.squeeze()).all()
 
 

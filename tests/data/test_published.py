@@ -26,16 +26,15 @@ from simulator.base.errors import ConfigError, DataError
 from simulator.data import datasets, image_sets
 from simulator.data.datasets import Published, download, silent
 from simulator.data.samples import measured
+from tests.data.pictures import encoded
 from tests.data.server import Served, serving
 
 
-def encoded(
+def picture(
     colour: tuple[int, int, int], size: tuple[int, int], kind: str = "PNG", mode: str = "RGB"
 ) -> bytes:
     """An image file of one colour; of `size` width and height."""
-    buffer = io.BytesIO()
-    Image.new("RGB", size, colour).convert(mode).save(buffer, kind)
-    return buffer.getvalue()
+    return encoded(Image.new("RGB", size, colour).convert(mode), kind)
 
 
 def tar(members: Mapping[str, bytes]) -> bytes:
@@ -346,13 +345,13 @@ def test_the_real_files_have_the_stated_facts(tmp_path: Path) -> None:
 # Archives that are decoded once. In no order, with what is to be left out and a path that would lead elsewhere.
 
 MEMBERS = {
-    "./test/truck/b.png": encoded((0, 0, 250), (32, 32)),
-    "./train/truck/a.png": encoded((0, 200, 0), (32, 32)),
-    "./valid/bird/c.png": encoded((9, 9, 9), (32, 32)),
-    "./train/airplane/z.png": encoded((102, 51, 0), (32, 32)),
-    "./train/airplane/y.png": encoded((255, 0, 255), (32, 32)),
+    "./test/truck/b.png": picture((0, 0, 250), (32, 32)),
+    "./train/truck/a.png": picture((0, 200, 0), (32, 32)),
+    "./valid/bird/c.png": picture((9, 9, 9), (32, 32)),
+    "./train/airplane/z.png": picture((102, 51, 0), (32, 32)),
+    "./train/airplane/y.png": picture((255, 0, 255), (32, 32)),
     "./README": b"text",
-    "../../train/cat/evil.png": encoded((1, 1, 1), (32, 32)),
+    "../../train/cat/evil.png": picture((1, 1, 1), (32, 32)),
 }
 CINIC = "CINIC-10.tar.gz"
 
@@ -374,7 +373,7 @@ def test_training_images_come_first_each_part_in_the_order_of_its_names(
     without_dots = tar({name.removeprefix("./"): content for name, content in MEMBERS.items()})
     publish(monkeypatch, image_sets.Cinic10, {CINIC: without_dots}, cinic)
     assert datasets.load("cinic10", cinic).fingerprint == images.fingerprint
-    more = tar(MEMBERS | {"./train/bird/new.png": encoded((3, 2, 1), (32, 32))})
+    more = tar(MEMBERS | {"./train/bird/new.png": picture((3, 2, 1), (32, 32))})
     publish(monkeypatch, image_sets.Cinic10, {CINIC: more}, cinic)
     assert not datasets.get("cinic10").is_present(cinic)
     assert len(datasets.load("cinic10", cinic)) == 5
@@ -472,7 +471,7 @@ def test_flowers_of_train_and_valid_are_trained_on_and_numbers_order_each_part(
     """Images 1 to 6, of these classes (which count from 1), of several shapes as the photographs are."""
     sizes = ((500, 300), (224, 224), (50, 80), (64, 64), (300, 500), (225, 223))
     photographs = {
-        f"jpg/image_{number:05d}.jpg": encoded((40 * number,) * 3, size, "JPEG")  # type: ignore[arg-type]
+        f"jpg/image_{number:05d}.jpg": picture((40 * number,) * 3, size, "JPEG")  # type: ignore[arg-type]
         for number, size in enumerate(sizes, start=1)
     }
     files = {
@@ -497,7 +496,7 @@ def test_the_annotated_validation_images_of_tiny_imagenet_are_the_test_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def jpeg(grey: int, mode: str = "RGB") -> bytes:
-        return encoded((grey,) * 3, (64, 64), "JPEG", mode)  # type: ignore[arg-type]
+        return picture((grey,) * 3, (64, 64), "JPEG", mode)  # type: ignore[arg-type]
 
     members = {
         "wnids.txt": b"n02\nn01\n",  # in no order, as published

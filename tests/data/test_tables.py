@@ -1,7 +1,6 @@
 """A user's own table: numbers, texts, missing values, classes, and users. What is not clear ends in a way out."""
 
 import gzip
-import io
 import json
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from simulator.data.samples import report_of
 from simulator.sessions.history import completed
 from simulator.sessions.session import Session
 from tests import federations
+from tests.data.pictures import encoded
 
 
 def read(folder: Path, content: str | bytes, *settings: str, name: str = "t.csv", held: Any = None) -> Any:
@@ -135,11 +135,8 @@ def test_parquet_has_the_same_users_and_classes(tmp_path: Path) -> None:
 
 
 def test_images_of_parquet_are_read(tmp_path: Path) -> None:
-    cells = []
-    for shade in (10, 20, 30):
-        content = io.BytesIO()
-        Image.new("L", (3, 2), shade).save(content, "PNG")
-        cells.append({"bytes": content.getvalue(), "path": f"{shade}.png"})
+    images = [encoded(Image.new("L", (3, 2), shade)) for shade in (10, 20, 30)]
+    cells = [{"bytes": each, "path": "no.png"} for each in images]
     file = parquet(tmp_path, image=cells, size=[1, 2, 3])
     samples = of_file(file)
     assert samples.images[:, 0, 0, 0].tolist() == [10, 20, 30] and samples.classes == ("a", "b")
