@@ -18,7 +18,7 @@ from simulator.data.samples import ImageSet, LabeledSet
 from simulator.data.specs import ImageSpec
 from simulator.sessions import history
 from tests import federations
-from tests.data.pictures import shades, draw, pictures
+from tests.data.pictures import draw, pictures, shades
 
 
 def load(path: Path, **data: Any) -> LabeledSet:
