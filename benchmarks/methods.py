@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks import plain
 from benchmarks.figures import Sheet
 from benchmarks.plain import Ours, alone
 from simulator import methods
@@ -24,17 +25,10 @@ BASELINE = "standalone"
 
 
 def config(method: str) -> Config:
-    return Config.read(
-        {
-            "rounds": 10,
-            "method": {"name": method},
-            "data": {"dataset": "fashion_mnist", "limit": 14_000},
-            "federation": {"clients": 10, "group": "htm5"},
-            "training": {"batch_size": 64, "epochs": 1},
-            "evaluation": {"batch_size": 256},
-            "runtime": {"device": "cpu", "workers": 2},
-        }
-    )
+    """Two classes each, as in the papers, and all clients evaluated."""
+    data = {"limit": 14_000, "split": "8:1:1", "partition": "pathological", "quantity": "varied"}
+    evaluation = {"clients": "all", "batch_size": 256}
+    return plain.config("htm5", 64, method, 2, rounds=10, data=data, evaluation=evaluation)
 
 
 def measure(method: str, rounds: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from rich.console import Console
 
 import checkpoints
 import simulator
+from benchmarks import plain
 from benchmarks.figures import Sheet
 from benchmarks.plain import alone
 from simulator.base.tensors import Tensors
@@ -36,23 +37,12 @@ ROW = (
 
 def config(clients: int, group: str, rounds: int, method: str) -> Config:
     """A federation in which everybody holds about seven images, of two classes."""
-    return Config.read(
-        {
-            "rounds": rounds,
-            "method": {"name": method},
-            "data": {
-                "dataset": "fashion_mnist",
-                "partition": "pathological",
-                "quantity": "equal",
-                "split": "8:2",
-                "limit": 7 * clients,
-            },
-            "federation": {"clients": clients, "participation": PARTICIPANTS / clients, "group": group},
-            "training": {"batch_size": 64},
-            "evaluation": {"initial": "skip", "metrics_for": "changed"},
-            "runtime": {"device": "cpu", "workers": 2},
-        }
-    )
+    more: dict[str, Any] = {
+        "data": {"partition": "pathological", "limit": 7 * clients},
+        "federation": {"group": group, "participation": PARTICIPANTS / clients},
+        "evaluation": {"clients": "all", "initial": "skip", "metrics_for": "changed"},
+    }
+    return plain.config("htm5", 64, method, 2, clients=clients, rounds=rounds, **more)
 
 
 def run(clients: int, group: str, rounds: int, method: str, folder: Path) -> dict[str, Any]:

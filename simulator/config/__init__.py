@@ -243,38 +243,30 @@ class Config(Section):
     def to_json(self) -> Raw:
         """The complete configuration as plain JSON values; `Config.read` takes it back."""
         raw: Raw = self.model_dump(mode="json")
-        if self.system is None:
-            # Sessions without a clock keep their settings, and so their fingerprints.
-            del raw["system"], raw["until_time"]
-        elif self.system.partial == "lose":
-            del raw["system"]["partial"]
-        if self.training.steps is None:
-            del raw["training"]["steps"]
-        data = raw["data"]
-        # Sessions on other data keep their settings. A session on own data without `domains` is an older one, and so is
-        # one on a table without `numbers`.
-        if data["domains"] is None and not is_own(data):
-            del data["domains"]
-        if data["numbers"] is None and not has_columns(self.data.dataset):
-            del data["numbers"]
-        for key in [key for key, default in {**OF_COLUMNS, "labels": None}.items() if data[key] == default]:
-            del data[key]
-        for key in ("shards_per_client", "sigma"):
-            if not self.data.reads(key) and data[key] == DataConfig.model_fields[key].default:
-                del data[key]
-        if self.training.class_weights is None:
-            del raw["training"]["class_weights"]
-        if self.selection == SelectionConfig():
-            del raw["selection"]
-        if self.watch == WatchConfig():
-            del raw["watch"]
-        if self.federation.unseen is None:
-            del raw["federation"]["unseen"], raw["unseen"]
-        del raw["federation"]["timeline"]
-        if self.federation.timeline:
-            raw["federation"]["timeline"] = [
-                event.model_dump(mode="json", exclude_none=True) for event in self.federation.timeline
-            ]
+        data, system, events = raw["data"], self.system, self.federation.timeline
+        rare = ("shards_per_client", "sigma")
+        raw["federation"]["timeline"] = [each.model_dump(mode="json", exclude_none=True) for each in events]
+        # Sessions that do not use a newer setting keep their settings, and so their fingerprints. A session on own data
+        # without `domains` is an older one, and so is one on a table without `numbers`.
+        left_out = {
+            "system": system is None,
+            "until_time": system is None,
+            "system.partial": system is not None and system.partial == "lose",
+            "training.steps": self.training.steps is None,
+            "training.class_weights": self.training.class_weights is None,
+            "data.domains": data["domains"] is None and not is_own(data),
+            "data.numbers": data["numbers"] is None and not has_columns(self.data.dataset),
+            **{f"data.{key}": data[key] == value for key, value in {**OF_COLUMNS, "labels": None}.items()},
+            **{f"data.{key}": not self.data.reads(key) and not changed(self.data, [key]) for key in rare},
+            "selection": self.selection == SelectionConfig(),
+            "watch": self.watch == WatchConfig(),
+            "unseen": self.federation.unseen is None,
+            "federation.unseen": self.federation.unseen is None,
+            "federation.timeline": not events,
+        }
+        for key in (key for key, is_left_out in left_out.items() if is_left_out):
+            section, _, name = key.rpartition(".")
+            del (raw[section] if section else raw)[name]
         own = {part: seed for part, seed in raw.pop("seeds").items() if seed is not None}
         return raw | {SEED: {ALL: self.seed, **own}} if own else raw
 
@@ -284,11 +276,10 @@ class Config(Section):
         plain = renamed(raw)
         if "seeds" in plain:
             raise ConfigError("unknown key 'seeds'. Did you mean 'seed'?")
-        if isinstance(
-            given := plain.get(SEED), Mapping
-        ):  # the seeds of the run's parts have a section of their own
-            parts = {key: each for key, each in given.items() if key != ALL}
-            plain |= {SEED: given.get(ALL, 0), "seeds": parts}
+        seeds = plain.get(SEED)
+        if isinstance(seeds, Mapping):  # those of the run's parts have a section of their own
+            parts = {key: each for key, each in seeds.items() if key != ALL}
+            plain |= {SEED: seeds.get(ALL, 0), "seeds": parts}
         try:
             return cls.model_validate(plain)
         except ValidationError as invalid:
