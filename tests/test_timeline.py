@@ -226,7 +226,7 @@ def test_any_new_partition_keeps_parts_disjoint_and_nonempty(seed: int, clients:
     assert len(every) == len(every.unique()) == 160
     for number in range(clients):
         assert (after.clients[number] is before.clients[number]) == (number > 1)
-        assert after.clients[number].num_train and after.clients[number].num_test
+        assert len(after.clients[number].train) and len(after.clients[number].test)
 
 
 def test_an_event_with_a_key_of_the_runs_partition_keeps_that_partition() -> None:
@@ -316,7 +316,7 @@ def test_the_server_weighs_clients_by_their_samples_of_the_round() -> None:
     data = federations.built(config(DIVIDED)).data
     for round in (1, 2):
         for info, held in zip(federation.at(round).clients, data.at(round).clients, strict=True):
-            assert (info.samples, info.classes) == (held.num_train, held.classes)
+            assert (info.samples, info.classes) == (len(held.train), held.classes)
     assert federation.at(1).clients != federation.at(2).clients
 
 

@@ -20,7 +20,7 @@ from simulator.base.timeline import Happening
 from simulator.data import datasets
 from simulator.data.dividing import Changed, Changes, Parts, divided
 from simulator.data.inputs import ImageInputs, Inputs, NumberInputs, inputs_of
-from simulator.data.partition import apportion
+from simulator.data.partition import PARTS, apportion
 from simulator.data.samples import (
     NOTHING_SAID,
     Form,
@@ -173,18 +173,6 @@ class ClientData:
     def part(self, name: str) -> Tensor:
         """The indices of 'train', 'eval' or 'test'."""
         return {"train": self.train, "eval": self.eval, "test": self.test}[name]
-
-    @property
-    def num_train(self) -> int:
-        return len(self.train)
-
-    @property
-    def num_eval(self) -> int:
-        return len(self.eval)
-
-    @property
-    def num_test(self) -> int:
-        return len(self.test)
 
 
 @dataclass(frozen=True)
@@ -351,9 +339,7 @@ class FederatedData:
         return [
             {
                 "client": number,
-                "train": client.num_train,
-                "eval": client.num_eval,
-                "test": client.num_test,
+                **{name: len(client.part(name)) for name in PARTS},
                 "classes": {
                     self.classes[label]: count
                     for label, count in zip(client.classes, client.class_counts, strict=True)

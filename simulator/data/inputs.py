@@ -35,7 +35,11 @@ class Inputs(ABC):
         """
 
     def of_client(self, client: int) -> Self:
-        return self
+        """The same samples with the normalization of this client, if each client has its own."""
+        kept = {key: each for key, each in vars(self).items() if key in ("scale", "shift")}
+        if all(each.dim() <= len(self.spec.shape) for each in kept.values()):
+            return self
+        return replace(self, **{key: each[client] for key, each in kept.items()})  # type: ignore[type-var]
 
     def to(self, device: torch.device) -> Self:
         tensors = {key: each.to(device) for key, each in vars(self).items() if isinstance(each, Tensor)}
@@ -84,11 +88,6 @@ class ImageInputs(Inputs):
             batch = batch.expand(-1, channels, -1, -1)
         return batch.contiguous(memory_format=torch.channels_last)
 
-    def of_client(self, client: int) -> Self:
-        if self.scale.dim() < self.images.dim():
-            return self
-        return replace(self, scale=self.scale[client], shift=self.shift[client])
-
 
 @dataclass(frozen=True, eq=False)
 class TokenInputs(Inputs):
@@ -130,11 +129,6 @@ class NumberInputs(Inputs):
 
     def batch(self, indices: Tensor, clients: Tensor | None = None) -> Tensor:
         return _normalized(self.numbers.index_select(0, indices), self.scale, self.shift, clients)
-
-    def of_client(self, client: int) -> Self:
-        if self.scale.dim() < self.numbers.dim():
-            return self
-        return replace(self, scale=self.scale[client], shift=self.shift[client])
 
 
 def _normalized(values: Tensor, scale: Tensor, shift: Tensor, clients: Tensor | None) -> Tensor:

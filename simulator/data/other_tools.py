@@ -452,7 +452,7 @@ def write(data: "FederatedData", folder: Path, batch_size: int) -> list[str]:
 
 
 def _not_held(data: "FederatedData", in_pairs: bool) -> Iterator[str]:
-    if count := sum(each.num_eval for each in data.clients):
+    if count := sum(len(each.eval) for each in data.clients):
         yield f"{count:,} samples of eval parts are left out. `data.split=8:2` makes none."
     if data.public is not None:
         yield "Public samples are left out."

@@ -57,7 +57,7 @@ def rebuild(built: Built, config: Config, begun: int | None = None, *, runs: boo
 
 def _infos(data: FederatedData, architectures: Sequence[str]) -> tuple[ClientInfo, ...]:
     return tuple(
-        ClientInfo(number, architecture, client.num_train, client.classes)
+        ClientInfo(number, architecture, len(client.train), client.classes)
         for number, (architecture, client) in enumerate(zip(architectures, data.clients, strict=True))
     )
 

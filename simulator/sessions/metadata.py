@@ -327,7 +327,7 @@ def _samples(data: FederatedData) -> Raw:
         "samples": {
             "classes": list(data.classes),
             "train": [[each.get(label, 0) for label in range(data.num_classes)] for each in held],
-            "test": [client.num_test for client in data.clients],
+            "test": [len(client.test) for client in data.clients],
         }
     }
 

@@ -82,7 +82,7 @@ class Session:
         self._applied: list[Command] = []  # switches in force that are not in a checkpoint yet
         self._phase = "running"
         self._watching = Watching(store, built.federation)
-        tested = [client.num_test for client in built.data.clients]
+        tested = [len(client.test) for client in built.data.clients]
         self._noticing = Noticing(store, config.watch, tested)
         self._noticed: str | None = None  # why a watcher wants the run to stop
         self.warnings: list[str] = []  # faults of the session's files that opening it found

@@ -69,13 +69,13 @@ def test_the_classes_of_a_client_are_those_it_trains_on_with_their_counts() -> N
         held, counts = torch.unique(data.labels[client.train], return_counts=True)
         assert client.classes == tuple(held.tolist()) and len(client.classes) == 3
         assert client.class_counts == tuple(counts.tolist())
-        assert sum(client.class_counts) == client.num_train and client.num_test == len(client.test)
+        assert sum(client.class_counts) == len(client.train)
 
 
 def test_a_split_in_two_has_no_eval_part_and_the_summary_names_samples_and_classes() -> None:
     data = build(split="75:25", partition="iid", quantity="equal")
     for client in data.clients:
-        assert (client.num_train, client.num_eval, client.num_test) == (75, 0, 25)
+        assert (len(client.train), len(client.eval), len(client.test)) == (75, 0, 25)
     first = data.summary()[0]
     assert [first[key] for key in ("client", "train", "eval", "test")] == [0, 75, 0, 25]
     assert sum(first["classes"].values()) == 75 and set(first["classes"]) <= set(data.classes)
@@ -85,7 +85,7 @@ def test_with_a_global_test_set_clients_share_one_test_tensor() -> None:
     data = build(split="global", partition="iid")
     assert torch.equal(torch.cat([c.train for c in data.clients]).sort().values, torch.arange(400))
     assert torch.equal(data.clients[0].test, torch.arange(400, 500))
-    assert all(each.test is data.clients[0].test and each.num_eval == 0 for each in data.clients)
+    assert all(each.test is data.clients[0].test and len(each.eval) == 0 for each in data.clients)
     with pytest.raises(DataError, match="has no test set of its own"):
         build(image_set(test=0), split="global")
 

@@ -200,7 +200,7 @@ def metric(scores, labels):
 def test_it_is_given_all_scores_and_labels_of_a_part_at_once(tmp_path: Path) -> None:
     load(tmp_path, GIVEN)
     ran = run(rounds=1, evaluation={"metrics": ["top2"], "batch_size": 3})
-    sizes = [client.num_test for client in ran.parts.data.clients]
+    sizes = [len(client.test) for client in ran.parts.data.clients]
     found = ran.record["evaluation"]["test"]["metrics"]["top2"]
     assert found["per_client"] == [100 * size + 4 for size in sizes]
 
