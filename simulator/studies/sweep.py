@@ -199,6 +199,7 @@ def sweep(
     set, Locked while another sweep runs the study, and DiskError.
     """
     kind = backend(on)
+    launch = launch if on == HERE else replace(launch, reuse=False)
     left = [point for point in planned.points if status_of(planned.folder, point).state != FINISHED]
     finished = [each for each in planned.points if each not in left]
     if left:
@@ -207,10 +208,7 @@ def sweep(
     with (kind if left else Here)(left, launch, jobs) as there, planned.open(waiting, steal=steal) as group:
         for warning in there.warnings:
             say(warning)
-        running = Sweep(group, planned.points, there, observe)
-        running.say = say
-        running.reuse(launch.reuse if on == HERE else False, planned)
-        outcome = running.run(stop)
+        outcome = Sweep(group, planned, planned.points, there, launch, observe, say).run(stop)
         group.close("stopped" if outcome.reason or outcome.failed else "finished")
         return outcome
 
@@ -221,18 +219,22 @@ class Sweep:
     def __init__(
         self,
         group: Group,
+        planned: Plan,
         points: Sequence[Point],
         executor: Executor,
+        launch: Launch,
         observe: Observer,
-        upto: int | None = None,
-        last: int = 0,
+        say: Callable[[str], None] = lambda warning: None,
     ) -> None:
-        """`observe` receives all points at changes. upto: the round of their ends. last: rounds of trials' scores."""
-        self._upto = upto
-        self._group = group
+        """Run these points of the plan. `observe` receives all of them at changes, and `say` their warnings.
+
+        Identical points wait for the first of them, unless `launch.reuse` is False. Links are written into the plan.
+        """
+        self._upto = launch.upto
+        self._group, self._planned = group, planned
         self._points = {point.name: point for point in points}
-        self._executor, self._observe = executor, observe
-        self._statuses = {point.name: status_of(group.folder, point, last) for point in points}
+        self._executor, self._observe, self._say = executor, observe, say
+        self._statuses = {point.name: status_of(group.folder, point, launch.last) for point in points}
         # Points that an earlier sweep stopped, lost, or failed at start again.
         self._open = [name for name, status in self._statuses.items() if not self._is_done(status)]
         for name in self._open:
@@ -247,19 +249,12 @@ class Sweep:
         self._paused = False
         self._asked: list[Command] = []
         """Commands without an effect yet."""
-        self._planned: Plan | None = None
-        self._twins: dict[str, str] = {}
-        """For each point, the first point with its settings."""
         self._held: set[str] = set()
         """Points whose sessions were asked to pause."""
-        self.say: Callable[[str], None] = lambda warning: None
-        """Receives the warnings of points, with their names."""
-
-    def reuse(self, reuse: bool | None, planned: Plan) -> None:
-        """Let identical points wait for the first of them, unless `reuse` is False. Links are written into the plan."""
-        self._planned = planned
+        self._twins: dict[str, str] = {}
+        """For each point, the first point with its settings."""
         firsts: dict[bytes, str] = {}
-        for name in self._open if reuse is not False else ():
+        for name in self._open if launch.reuse is not False else ():
             if (wanted := run_key(self._points[name])) is not None:
                 self._twins[name] = firsts.setdefault(wanted, name)
 
@@ -360,7 +355,7 @@ class Sweep:
         self._held.discard(name)
         for line in how.words.splitlines():
             if line.startswith("warning: "):
-                self.say(f"{name}: {line.removeprefix('warning: ')}")
+                self._say(f"{name}: {line.removeprefix('warning: ')}")
         before = self._statuses[name]
         if how.lost:  # discard progress that was not copied back
             before = Status(name, before.rounds, seconds=before.seconds, last=before.last)
@@ -385,7 +380,6 @@ class Sweep:
     def _link(self, name: str, link: Link) -> None:
         """Record that a point uses another session."""
         self._points[name] = replace(self._points[name], link=link)
-        assert self._planned is not None
         points = [self._points.get(point.name, point) for point in self._planned.points]
         self._group.write({POINTS: documents(self._planned.study, points)[POINTS]})
 

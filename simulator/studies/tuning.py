@@ -129,12 +129,11 @@ def tune(
             check_code(folder, there, say, "choose another name for the study")
         kind = backend(on) if len(there) < len(step.points) else Here
         last = request.last_at(step.upto) if step.trials else 0
-        going = replace(launch, upto=step.upto, last=last)
+        reuse = launch.reuse if on == HERE else False
+        going = replace(launch, upto=step.upto, last=last, reuse=reuse)
         with kind(step.points, going, jobs) as place, planned.open(waiting, steal=steal) as group:
             group.write({TUNING: text_of(asdict(request))})
-            sweep = Sweep(group, step.points, place, observe, step.upto, last)
-            sweep.reuse(launch.reuse if on == HERE else False, planned)
-            result = sweep.run(stop)
+            result = Sweep(group, planned, step.points, place, going, observe).run(stop)
             failed = [each for each in result.failed if not (step.trials and each.diverged)]
             over = not result.reason and not failed
             group.close("finished" if over else "stopped")
