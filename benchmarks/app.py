@@ -67,10 +67,8 @@ KEYS = {
 """By panel. Each changes what is on the screen, where the cursor stands in the first row, also in the next pass: in
 Compare, y goes through all measures and back to the first, because a chart without a value has no crosshair."""
 PRESSED = 200
-SILENCE, PATIENCE = (
-    0.15,
-    10.0,
-)  # seconds without a byte after which a key has been answered; after which it never is
+SILENCE, PATIENCE = 0.15, 10.0
+"""Seconds without a byte after which a key has been answered, and after which it never is."""
 
 
 class Stage(App[None]):
@@ -364,13 +362,8 @@ def train(store: Store, first: int, rounds: int) -> None:
 
 def document() -> dict[str, object]:
     """What session.json says of a run."""
-    return {
-        "config": sessions.config(CLIENTS, LONG),
-        "environment": {},
-        "data_fingerprint": "f" * 64,
-        "parent": None,
-        "plugin": None,
-    }
+    known = {"config": sessions.config(CLIENTS, LONG), "data_fingerprint": "f" * 64}
+    return known | {"environment": {}, "parent": None, "plugin": None}
 
 
 def main() -> None:

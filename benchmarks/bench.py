@@ -262,9 +262,8 @@ def main(given: list[str] | None = None, kind: str = "cpu") -> None:
     if on_cuda and not torch.cuda.is_available():
         raise ConfigError("there is no CUDA device here to measure; `make bench` measures the CPU.")
     device = select_device(kind)
-    before = (
-        None if asked.against is None else figures.read(asked.against, device)
-    )  # refused now, not in minutes
+    # refused now, not in minutes
+    before = None if asked.against is None else figures.read(asked.against, device)
     if asked.json is not None:
         figures.refuse_unwritable(asked.json)
     console = Console(width=None if sys.stdout.isatty() else 120)

@@ -156,21 +156,23 @@ def plot(
             raise ConfigError(f"A figure is written as {', '.join(style.FORMATS)}; '{out}' ends otherwise.")
         check_output(Path(out))
     runs, _ = chosen(names, sessions_dir, say)
-    figure, notes = drawn(kind, runs, options, data_dir)
-    _tell(notes, say)
+    figure = plot_runs(kind, runs, options, data_dir, say)
     if out is not None:
         style.save(figure, Path(out))
     return figure
 
 
 def plot_runs(
-    kind: str, runs: Sequence[SessionData], options: dict[str, Any], data_dir: Place | None
+    kind: str,
+    runs: Sequence[SessionData],
+    options: dict[str, Any],
+    data_dir: Place | None,
+    say: Say | None = None,
 ) -> "Figure":
-    """A figure of sessions that were read. Notes become warnings at the caller's caller."""
+    """A figure of sessions that were read. `say` receives notes; by default, they are warnings."""
     checked(kind, options)
     figure, notes = drawn(kind, runs, options, data_dir)
-    for sentence in notes:
-        warnings.warn(sentence, stacklevel=3)
+    _tell(notes, say)
     return figure
 
 

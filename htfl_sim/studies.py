@@ -83,13 +83,10 @@ def plan(
 ) -> "Plan":
     """Plan a study: its folder, and all points in order with their configurations. Writes nothing.
 
-    file: a study file for a study of this name. preset: may name axes, as '{method}_htm5'; settings_from: the preset
-    whose training, data, and federation settings all points take. tuned: a tuning study; every method has the values
-    chosen there, and without other axes, the study has its methods and final seeds. config: a TOML file, or a whole
-    configuration.
-    origin: 'SESSION@ROUND', where every point branches off. settings: by dotted key; None has no effect. plugins,
-    models, metrics: your own files; models may also be names, for the group. Options are merged into an existing study;
-    a whole configuration replaces it. `extend` permits more points.
+    Most arguments are as in `hs.sweep`. file: for a study of this name. tuned: without other axes, the study has the
+    methods and final seeds of that one. config: a TOML file, or a whole configuration. settings: by dotted key; None
+    has no effect. models: may also be names, for the group. Options are merged into an existing study; a whole
+    configuration replaces it.
 
     Raises ConfigError with the point's name for invalid settings and for a study that would change; SessionUnreadable
     if there is no study and no argument describes one.

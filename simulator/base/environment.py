@@ -23,9 +23,8 @@ SAME_BITS = ("0.1.0",)
 MODEL_LIBRARIES = ("torchvision", "timm")
 """A session depends on these only if its models come from them."""
 MODES = (
-    *(f"{name}_MAX_CPU_ISA" for name in ("ONEDNN", "DNNL")),
-    *(f"{name}_CPU_ISA_HINTS" for name in ("ONEDNN", "DNNL")),
-    *(f"{name}_DEFAULT_FPMATH_MODE" for name in ("ONEDNN", "DNNL")),
+    *("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_CPU_ISA_HINTS", "DNNL_CPU_ISA_HINTS"),
+    *("ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE"),
     *("MKL_CBWR", "MKL_DEBUG_CPU_TYPE", "MKL_ENABLE_INSTRUCTIONS", "MKL_DYNAMIC", "OPENBLAS_CORETYPE"),
     *("ATEN_CPU_CAPABILITY", "TORCH_MKLDNN_MATMUL_MIN_DIM", "CUBLAS_WORKSPACE_CONFIG"),
     *("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"),
