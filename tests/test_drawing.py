@@ -77,23 +77,14 @@ def test_dropout_passes_the_gradient_of_what_it_kept() -> None:
     assert torch.equal(x.grad, dropped.detach())
 
 
-@pytest.mark.parametrize(("p", "value"), [(0.0, 1.0), (1.0, 0.0)])
-def test_dropout_of_nothing_and_of_everything_draw_nothing(p: float, value: float) -> None:
-    source = stream()
+def test_dropout_of_nothing_and_of_everything_and_layers_in_evaluation_draw_nothing() -> None:
+    source, ones = stream(), torch.ones(2, 8)
     before = source.get_state()
+    layers = (nn.Dropout(0.5), nn.AlphaDropout(0.5), nn.RReLU(), nn.FeatureAlphaDropout(0.5))
     with drawing_from(source):
-        assert (F.dropout(torch.ones(8), p) == value).all()
-    assert torch.equal(source.get_state(), before)
-
-
-def test_in_evaluation_nothing_is_dropped_or_drawn() -> None:
-    source = stream()
-    before = source.get_state()
-    network = nn.Sequential(
-        nn.Dropout(0.5), nn.AlphaDropout(0.5), nn.RReLU(), nn.FeatureAlphaDropout(0.5)
-    ).eval()
-    with drawing_from(source):
-        assert torch.equal(network(torch.ones(2, 8)), torch.ones(2, 8))
+        for p, value in ((0.0, 1.0), (1.0, 0.0)):
+            assert (F.dropout(ones, p) == value).all()
+        assert torch.equal(nn.Sequential(*layers).eval()(ones), ones)
     assert torch.equal(source.get_state(), before)
 
 

@@ -21,10 +21,7 @@ def test_the_methods_are_those_of_the_ledger_and_the_one_that_is_next(tmp_path: 
     assert run.methods == ((1, "fedlora"), (5, "fedssa"))
     asked = {"event": "switched", "round": 6, "method": "fedgh"}
     assert replace(run, events=(*run.events, asked)).methods[-1] == (7, "fedgh")
-
-
-def test_a_session_without_a_round_has_the_method_it_will_begin_with(tmp_path: Path) -> None:
-    run = read(sessions.make(tmp_path / "s", rounds=0, of=5, clients=2, state="stopped"))
+    run = read(sessions.make(tmp_path / "new", rounds=0, of=5, clients=2, state="stopped"))
     assert (run.round, run.rounds, run.methods) == (0, 5, ((1, "fedlora"),))
 
 
@@ -89,29 +86,28 @@ def places(*sessions: Summary) -> list[tuple[str, tuple[bool, ...], bool]]:
 
 def test_forks_follow_their_parent_oldest_first_and_know_which_is_the_last() -> None:
     child, root = session("child", 4, "root"), session("root", 1)
-    found = places(
-        session("grandchild", 5, "child"), session("other", 2), session("second", 6, "root"), child, root
+    grandchild, other, second = (
+        session("grandchild", 5, "child"),
+        session("other", 2),
+        session("second", 6, "root"),
     )
-    assert found == [
+    assert places(grandchild, other, second, child, root) == [
         ("root", (), False), ("child", (False,), False), ("grandchild", (False, True), False),
         ("second", (True,), False), ("other", (), False),
     ]  # fmt: skip
 
 
 def test_every_session_is_listed_once_whatever_it_says_of_its_parent() -> None:
-    copy, damaged = (
-        replace(session("copy", 2), id="id-root"),
-        Summary("hurt", "/s/hurt", "damaged", error="…"),
-    )
+    copy = replace(session("copy", 2), id="id-root")
+    damaged = Summary("hurt", "/s/hurt", "damaged", error="…")
     assert places(session("child", 1, "gone")) == [("child", (), True)]
     for sessions_of in (
         [session("a", 1, "b"), session("b", 2, "a")],  # of one another
         [session("root", 1), copy, session("child", 3, "root")],
         [damaged],
     ):
-        assert sorted(name for name, _, _ in places(*sessions_of)) == sorted(
-            each.name for each in sessions_of
-        )
+        listed = sorted(name for name, _, _ in places(*sessions_of))
+        assert listed == sorted(each.name for each in sessions_of)
 
 
 def test_the_forks_of_a_session_are_those_beside_it_that_can_be_read(tmp_path: Path) -> None:

@@ -22,9 +22,7 @@ def test_a_scalar_is_the_sum_of_its_paths_and_missing_without_one() -> None:
     traffic = Scalar("bytes", "bytes.up + bytes.down", "bytes")
     assert traffic.of(of_keys(bytes={"up": 2, "down": 3})) == 5
     assert traffic.of(of_keys(bytes={"up": 2})) is None
-
-
-def test_a_list_counts_and_is_empty_where_it_is_missing() -> None:
+    # A list counts, and is empty where it is missing.
     dropped = Scalar("dropped", "dropped", "count", listed=True)
     assert (dropped.of(of_keys(dropped=[3, 4])), dropped.of(of_keys())) == (2, 0)
 

@@ -66,6 +66,10 @@ def test_the_accuracy_comes_first_in_counts_and_beside_the_others(run: SessionDa
     assert first.facts["mean"] == pytest.approx(2.866667 / 4)
     third = why(run, 3).findings[0].text
     assert third.startswith("Client 3 (cnn1): 90.0 % (36 of 40 test samples), 18.3 pp above")
+    few = why(session(record(1, [0.5, 0.7, 0.8, 0.9]), test=[8, 40, 40, 40]), 0).findings[1].text
+    assert few == "It has only 8 test samples: each one changes its accuracy by 12.5 pp."
+    never = why(session(record(1, [None, 0.7, 0.8, 0.9])), 0).findings[0].text
+    assert never == "Client 0 (cnn2) was not evaluated up to round 1."
 
 
 def test_what_may_explain_a_low_accuracy_comes_before_the_rest(run: SessionData) -> None:
@@ -246,19 +250,11 @@ def test_a_loss_against_the_baseline_that_can_be_chance_is_said_to_be() -> None:
     assert "chance" not in lost.text and lost.bad  # 40 pp of 40
 
 
-def test_few_test_samples_are_a_reason_for_doubt() -> None:
-    found = why(session(record(1, [0.5, 0.7, 0.8, 0.9]), test=[8, 40, 40, 40]), 0)
-    assert found.findings[1].text == ("It has only 8 test samples: each one changes its accuracy by 12.5 pp.")
-
-
 def test_facts_that_are_missing_are_named_with_what_to_do() -> None:
     timeline = {"joined": [], "left": [], "data": [0], "present": 4}
     changed = session(record(1, [*NOW], timeline=timeline))
-    counts, cka, alone = (
-        "evaluation.classes=true",
-        "`htfl-sim checkpoint mine --cka`",
-        "`--method standalone`",
-    )
+    counts, alone = "evaluation.classes=true", "`--method standalone`"
+    cka = "`htfl-sim checkpoint mine --cka`"
     for run, expected in (
         (session(record(1, [*NOW])), [counts, cka, alone]),
         (session(record(1, [*NOW]), samples=None), [counts, "`htfl-sim partition mine`", cka, alone]),
@@ -270,11 +266,6 @@ def test_facts_that_are_missing_are_named_with_what_to_do() -> None:
         assert [text for text, part in zip(missing, expected, strict=True) if part not in text] == []
     assert not said(why(changed, 0), "data")[1:]
     assert said(why(changed, 0), "round") == ["At the beginning of round 1, its data changed."]
-
-
-def test_a_client_that_was_never_evaluated_is_said_to_be() -> None:
-    found = why(session(record(1, [None, 0.7, 0.8, 0.9])), 0)
-    assert found.findings[0].text == "Client 0 (cnn2) was not evaluated up to round 1."
 
 
 def test_a_client_or_a_round_that_does_not_exist_is_refused(run: SessionData) -> None:

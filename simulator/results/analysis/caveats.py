@@ -208,7 +208,6 @@ Members = Mapping[str, Sequence[tuple[tuple[int, int, int], Origins]]]
 
 
 def members(groups: Mapping[str, Sequence[SessionData]]) -> Members:
-    """The seeds and origins of sessions."""
     return {
         label: [(seeds_of(run.config), origins(run)) for run in group] if len(group) > 1 else []
         for label, group in groups.items()

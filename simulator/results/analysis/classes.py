@@ -206,12 +206,10 @@ class Confusion:
 
     @property
     def samples(self) -> int:
-        """The samples of all classes."""
         return sum(map(sum, self.counts))
 
     @property
     def correct(self) -> int:
-        """The samples that were answered correctly."""
         return sum(row[label] for label, row in enumerate(self.counts))
 
     def to_json(self) -> dict[str, Any]:
@@ -220,6 +218,5 @@ class Confusion:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> "Confusion":
-        """What `to_json` gave."""
         counts = tuple(map(tuple, found["counts"]))
         return cls(**{**found, "classes": tuple(found["classes"]), "counts": counts})

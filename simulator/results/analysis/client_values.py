@@ -63,7 +63,6 @@ class ClientValues:
         return np.asarray(np.append(self.values, self.absent)[newest])
 
     def of(self, client: int) -> Array:
-        """[n] the values of one client."""
         return self._table[:, client] if self._full else self.select([client])[:, 0]
 
     def select(self, clients: Sequence[int] | Numbers, first: int = 0, last: int | None = None) -> Array:
@@ -188,7 +187,6 @@ class ClientValuesBuilder:
         self._ends.extend(self._ends.taken()[-1] + np.cumsum(np.bincount(row, minlength=len(rounds))))
 
     def taken(self) -> ClientValues:
-        """The rounds so far."""
         arrays = self._ends.taken(), self._owners.taken(), self._values.taken()
         return ClientValues(self._clients, self._absent, self._carried, *arrays)
 

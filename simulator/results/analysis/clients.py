@@ -153,7 +153,6 @@ class Incidents(NamedTuple):
 
 
 def incidents(records: Sequence[Record], client: int) -> Incidents:
-    """What happened to a client in these rounds."""
     return Incidents(
         [record["round"] for record in records if client in record.get("diverged", ())],
         [record["round"] for record in records if client in record.get("dropped", ())],

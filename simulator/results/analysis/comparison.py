@@ -161,7 +161,6 @@ class Table(TextTable[Row]):
     """The simulated seconds by whose end rounds count; None: all of them."""
 
     def columns(self) -> list[Column[Row]]:
-        """Those that it has something to say in, as they are printed."""
         found = axis_columns(self.by)
         if any(row.chosen for row in self.rows):
             found.append(Column("chosen on eval", lambda row: row.chosen or NONE, False))
@@ -171,12 +170,11 @@ class Table(TextTable[Row]):
             last = f"{last} by {span(self.at_time)}" if self.last > 1 else f"at {span(self.at_time)}"
         chosen = {"selected": "selected on eval"} if self.select else {}
         for field, heading in (chosen | {"last": last, "best": "best on test"}).items():
-            value: Callable[[Row], axes.MeanStd | None] = attrgetter(field)
-            weighted: Callable[[Row], axes.MeanStd | None] = attrgetter(f"{field}_weighted")
-            found.append(Column(f"{heading}, %", partial(_accuracy, field), value=value))
-            found.append(Column(f"{field}, weighted", partial(_percent, weighted), expendable=True))
-        worst: Callable[[Row], axes.MeanStd | None] = attrgetter("worst")
-        found.append(Column("worst client, %", partial(_percent, worst), expendable=True, value=worst))
+            found.append(Column(f"{heading}, %", partial(_accuracy, field), value=attrgetter(field)))
+            weighted = partial(_percent, f"{field}_weighted")
+            found.append(Column(f"{field}, weighted", weighted, expendable=True))
+        worst = partial(_percent, "worst")
+        found.append(Column("worst client, %", worst, expendable=True, value=attrgetter("worst")))
         found += [
             Column(name, lambda row, name=name: decimals(row.own.get(name), 4))  # type: ignore[misc]
             for name in dict.fromkeys(name for row in self.rows for name in row.own)
@@ -323,8 +321,8 @@ def _accuracy(field: str, row: Row) -> str:
     return row.accuracy(value, "not measured" if field == "selected" else NONE)
 
 
-def _percent(value: Callable[[Row], axes.MeanStd | None], row: Row) -> str:
-    return percent(value(row))
+def _percent(field: str, row: Row) -> str:
+    return percent(getattr(row, field))
 
 
 def _rounds(row: Row) -> str:
@@ -701,7 +699,6 @@ def _of_data(runs: Sequence[SessionData]) -> list[str]:
 
 
 def _switched(runs: Sequence[SessionData]) -> list[str]:
-    """A note on sessions that switched their method."""
     words = []
     for run in runs:
         course = dict.fromkeys(entry["method"]["name"] for entry in run.history)

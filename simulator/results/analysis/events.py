@@ -197,7 +197,6 @@ def read_effects(run: SessionData) -> list[Effect]:
 
 
 def effects(run: SessionData, parent: SessionData | None = None, window: int = WINDOW) -> list[Effect]:
-    """The effects of a session's changes, the newest first."""
     about, changes = run.document.get("parent"), _changes(run)
     found = []
     for round, (kind, what) in changes.items():

@@ -150,7 +150,6 @@ class GainTable(TextTable[GainRow]):
     chosen: tuple[str, ...] = ()
 
     def columns(self) -> list[Column[GainRow]]:
-        """Those that it has something to say in, as they are printed."""
         shown: list[Column[GainRow]] = [
             *axis_columns(self.by),
             Column("n", lambda row: str(len(row.sessions))),
@@ -172,7 +171,6 @@ class GainTable(TextTable[GainRow]):
         return chosen_columns(shown, self.chosen)
 
     def remarks(self) -> list[str]:
-        """What a reader must know to judge the numbers of the shown columns."""
         shown = " ".join(column.name for column in self.columns())
         of = "of the last round" if self.last == 1 else f"over the last {self.last} rounds"
         found = [

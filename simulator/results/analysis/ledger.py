@@ -211,7 +211,6 @@ class Curves(Totals):
         return np.flatnonzero(np.isfinite(self["accuracy"])) + 1
 
     def upto(self, round: int) -> Self:
-        """The first so many rounds, without a copy."""
         clients: dict[str, Any] = {name: getattr(self, name).upto(round) for name in _CLIENTS}
         return replace(super().upto(round), **clients)
 
@@ -229,7 +228,6 @@ _CLIENTS: dict[str, tuple[Callable[[Record], by_client.Values], dict[str, Any]]]
 
 
 def _clients(record: Record) -> int:
-    """How many clients there are."""
     values = record["accuracy"]["per_client"]
     return int(record["clients"]) if isinstance(values, Mapping) else len(values)
 
@@ -256,7 +254,6 @@ class Divergence:
 
     @classmethod
     def of(cls, totals: Totals, upto: int | None = None) -> "Divergence":
-        """Those of a session, up to a round."""
         every = totals.diverged[:upto]
         rounds = [diverged for diverged in every if diverged]
         trained = bool((totals["participants"][:upto] > [*map(len, every)]).any())
@@ -270,7 +267,6 @@ class Divergence:
 
     @classmethod
     def over(cls, sessions: Iterable["Divergence"]) -> "Divergence":
-        """Those of several sessions together."""
         each = [astuple(session) for session in sessions]
         return cls(*map(sum, zip(*each, strict=True))) if each else NO_SESSION
 
@@ -319,7 +315,6 @@ class Ledger:
         return self
 
     def upto(self, round: int) -> "Ledger":
-        """The first so many rounds."""
         return Ledger.of(self.records[:round])
 
     @classmethod
@@ -339,7 +334,6 @@ class Lines:
     clients: int
 
     def upto(self, round: int) -> "Lines":
-        """The first so many rounds."""
         return replace(self, lines=self.lines[:round])
 
     @cached_property

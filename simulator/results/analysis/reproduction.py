@@ -100,12 +100,8 @@ def _own_words(config: Raw, files: Files) -> tuple[list[str], list[str]]:
             is_own = colon and f"{prefix}.py" in files.models
             words += ["--model", f"{prefix}.py:{called}" if is_own else model]
         said.append(GROUP)
-    if files.metrics:
-        words += Files(metrics=files.metrics).options()
-        said.append(METRICS)
-    if files.selections:
-        words += Files(selections=files.selections).options()
-        said.append(SELECTION)
+    words += Files(metrics=files.metrics, selections=files.selections).options()
+    said += [METRICS] * bool(files.metrics) + [SELECTION] * bool(files.selections)
     if flat.get("data.indices") is not None:
         words += ["--partition", flat["data.indices"]]
         said += _PARTITION

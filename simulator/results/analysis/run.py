@@ -109,7 +109,6 @@ class SessionData:
 
     @property
     def live(self) -> bool:
-        """Whether a process owns the session now."""
         return self.state in LIVE
 
     @property
@@ -137,7 +136,6 @@ class SessionData:
 
     @property
     def method(self) -> str:
-        """The method in force."""
         switched = [event["method"] for event in self.events if event["event"] == "switched"]
         return str(switched[-1] if switched else self.config.get("method", {}).get("name", ""))
 

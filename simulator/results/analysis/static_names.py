@@ -28,7 +28,6 @@ def titles() -> dict[str, str]:
 
 
 def models() -> list[str]:
-    """The models that are in a group."""
     return list(dict.fromkeys(model for members in GROUPS.values() for model in members))
 
 

@@ -76,7 +76,6 @@ SESSION_TABLES: dict[str, Callable[[SessionData], Tidy]] = {"rounds": rounds, "c
 
 
 def round_row(record: Record) -> dict[str, Any]:
-    """A record's row of `rounds`."""
     row = {each.column: each.of(record) for each in SCALARS if not each.optional}
     row |= {name: measured.get("mean") for name, measured in _measured(record)}
     row |= {name: measured["mean"] for name, measured in _of_unseen(record)}
@@ -119,7 +118,6 @@ def cka_rows(record: Record) -> Iterator[dict[str, Any]]:
 
 
 def _of_unseen(record: Record) -> Iterator[tuple[str, UnseenAccuracy]]:
-    """What was measured of unseen clients, by name."""
     if unseen := record.get("unseen"):
         yield "unseen_before", unseen["before"]
         yield "unseen_after", unseen["after"]

@@ -30,7 +30,6 @@ class Dispatch:
 
     @property
     def wasted(self) -> bool:
-        """Whether its uplink is not used."""
         return self.fate != "used"
 
 
@@ -113,9 +112,7 @@ def spaced(clients: Sequence[int], most: int) -> list[int]:
 def _dispatch(flight: FlightRecord) -> Dispatch:
     at, parts = flight["begins"], list[tuple[Phase, float, float]]()
     for phase in PHASES:
-        seconds = (
-            flight.get("wait", 0.0) if phase == "wait" else flight[phase]
-        )  # earlier versions wrote no wait
+        seconds = float(flight.get(phase, 0.0))  # earlier versions wrote no wait
         at = flight["arrives"] if phase == "wait" else at
         if seconds > 0 and (phase, flight["fate"]) != ("wait", "lost"):
             parts.append((phase, at, at + seconds))
