@@ -138,12 +138,11 @@ def test_a_fork_with_another_method_switches_there(parent: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_fork_with_another_method_is_the_parent_switched_there(tmp_path: Path) -> None:
-    switched, plain = tmp_path / "switched", tmp_path / "plain"
+def test_a_fork_with_another_method_is_the_parent_switched_there(parent: Path, tmp_path: Path) -> None:
+    switched = tmp_path / "switched"
     operator = Operator(switched, (finished(3), "switch", {"method": "fedgh", "set": []}))
     Session.create(config(), switched, tmp_path).run(operator)
-    Session.create(config(), plain, tmp_path).run()
-    child = finish(forked(plain, 3, method="fedgh"))
+    child = finish(forked(parent, 3, method="fedgh"))
     assert federations.committed(child) == federations.committed(switched)
 
 

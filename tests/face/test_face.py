@@ -40,7 +40,7 @@ def test_a_users_program_passes_mypy_strict(tmp_path: Path) -> None:
 
 def run_beside_a_foreign_presets(tmp_path: Path, code: str) -> subprocess.CompletedProcess[str]:
     """A process in which another distribution's `presets` comes first on the path."""
-    (tmp_path / "presets").mkdir()
+    (tmp_path / "presets").mkdir(parents=True)
     (tmp_path / "presets" / "__init__.py").write_text(FOREIGN, encoding="utf-8")
     about = tmp_path / "model_presets-1.0.dist-info"
     about.mkdir()
@@ -52,21 +52,16 @@ def run_beside_a_foreign_presets(tmp_path: Path, code: str) -> subprocess.Comple
     )
 
 
-def test_a_foreign_package_in_our_place_is_said_by_the_command_with_the_remedy(tmp_path: Path) -> None:
+def test_a_foreign_package_in_our_place_is_said_by_command_and_face_with_the_remedy(tmp_path: Path) -> None:
     code = "import sys; from htfl_sim.command import main; sys.exit(main())"
-    ended = run_beside_a_foreign_presets(tmp_path, code)
-    assert ended.returncode == 2
-    assert ended.stderr.startswith(
-        "error: 'presets' is not htfl-sim's here but another package of model-presets"
-    )
-    assert str(tmp_path / "presets") in ended.stderr
+    ended = run_beside_a_foreign_presets(tmp_path / "command", code)
+    sentence = "'presets' is not htfl-sim's here but another package of model-presets"
+    assert ended.returncode == 2 and ended.stderr.startswith(f"error: {sentence}")
+    assert str(tmp_path / "command" / "presets") in ended.stderr
     assert "pip uninstall model-presets" in ended.stderr and "Traceback" not in ended.stderr
-
-
-def test_a_foreign_package_in_our_place_is_said_by_the_face_in_one_sentence(tmp_path: Path) -> None:
-    ended = run_beside_a_foreign_presets(tmp_path, "import htfl_sim as hs; hs.preset('quickstart')")
+    ended = run_beside_a_foreign_presets(tmp_path / "face", "import htfl_sim as hs; hs.preset('quickstart')")
     last = ended.stderr.strip().splitlines()[-1]
-    assert last.startswith("htfl_sim.rooms.ForeignPackage: 'presets' is not htfl-sim's")
+    assert last.startswith(f"htfl_sim.rooms.ForeignPackage: {sentence}")
     assert "ImportError" not in ended.stderr
 
 
