@@ -580,6 +580,8 @@ def test_the_authors_profile_has_its_source() -> None:
     (profile,) = presets.load("fedssa_htm5", "authors").profiles
     assert profile.sources == ("LipingYi/FedSSA@0c53d04, FedSSA_hetero.py (written for N=10)",)
     assert presets.load("fedssa_htm5") == presets.load("fedssa_htm5", "paper")
+    own = {key for key in settings("fedssa_htm5", "authors") if key.startswith(("training.", "method."))}
+    assert own == {*AUTHORS["fedssa_htm5"], "method.name"}
 
 
 def test_a_profile_that_a_preset_lacks_is_refused_with_what_there_is() -> None:
