@@ -34,10 +34,10 @@ def record(
     made["flops"] = {"clients": FLOPS, "server": 0, "total": FLOPS}
     made["timing"] = {"seconds": SECONDS, "train": 1, "evaluate": 1, "checkpoint": 0, "at": ""}
     if on_eval is not None:
-        of_accuracy, of_f1 = (
-            {"mean": mean, "weighted": mean, "per_client": [mean]} for mean in (on_eval, 0.1)
-        )
-        parts = {"accuracy": of_accuracy, "f1": of_f1}
+        figures = {"accuracy": on_eval, "f1": 0.1}
+        parts = {
+            name: {"mean": mean, "weighted": mean, "per_client": [mean]} for name, mean in figures.items()
+        }
         made["evaluation"] = {"test": parts, "eval": parts}
     return made | changes
 

@@ -142,9 +142,8 @@ def test_a_setting_that_decides_clients_refuses_the_pair_and_is_named_and_the_ot
         try:
             found = gains([other, changed]).rows[0].sessions
         except ConfigError as refused:
-            named = re.search(
-                rf"gh-0 is left out.* differs in {key}: .*\(fedgh\), .*\(standalone\)", str(refused)
-            )
+            said = rf"gh-0 is left out.* differs in {key}: .*\(fedgh\), .*\(standalone\)"
+            named = re.search(said, str(refused))
             faults += [] if decides_clients(key) and named else [f"{key}: {refused}"]
         else:
             faults += [f"{key}: {found}"] if decides_clients(key) or found != ("gh-0",) else []
@@ -180,9 +179,8 @@ def test_what_each_method_evaluates_is_read_as_its_class_has_it() -> None:
 
 def test_a_fork_pairs_with_its_parent_and_with_forks_of_the_same_round() -> None:
     def forked(run: SessionData, parent: str, round: int) -> SessionData:
-        return replace(
-            run, document=run.document | {"parent": {"id": parent, "name": "base", "round": round}}
-        )
+        about = {"id": parent, "name": "base", "round": round}
+        return replace(run, document=run.document | {"parent": about})
 
     alone, other = STUDY[0], replace(STUDY[2], document=STUDY[2].document | {"id": "gh"})
     assert gains([forked(alone, "base", 1), forked(other, "base", 1)]).rows

@@ -61,9 +61,8 @@ def test_the_longest_comparison_comes_first_as_far_as_both_have_rounds(tmp_path:
     session(tmp_path / "b-long", "standalone", rounds=6)  # 4 rounds to compare, like the next
     session(tmp_path / "c-equal", "standalone", rounds=4)
     names = found(tmp_path, "run")
-    assert (
-        set(names[:2]) == {"b-long", "c-equal"} and names[2] == "a-short"
-    )  # two that are as old as each other
+    # Two are as old as each other.
+    assert set(names[:2]) == {"b-long", "c-equal"} and names[2] == "a-short"
 
 
 def test_a_fork_is_a_shadow_from_its_round_on(tmp_path: Path) -> None:
@@ -171,9 +170,8 @@ def test_a_verdict_over_seeds_pairs_them_and_tests_over_them() -> None:
     assert str(gain.verdict(runs, others[:1], 1)).startswith(
         "+4.0 pp at round 1 over 1 common seed, 0 of 2 clients lose, "
     )
-    assert (
-        gain.verdict(runs, [run([[0.5, 0.5]], seed=seed) for seed in (2, 3)], 1) is None
-    )  # no seed in common
+    strangers = [run([[0.5, 0.5]], seed=seed) for seed in (2, 3)]  # no seed in common
+    assert gain.verdict(runs, strangers, 1) is None
 
 
 def test_a_client_of_several_seeds_counts_once_by_its_mean() -> None:

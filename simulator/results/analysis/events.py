@@ -66,10 +66,8 @@ def description(event: Event) -> str:
         case "refused":
             return f"refused {event.get('command')}: {event.get('reason')}"
         case "noticed":
-            follows = {"pause": "; the run pauses", "stop": "; the run stops"}.get(
-                event.get("action", ""), ""
-            )
-            return f"{event.get('watcher')}: {message}{follows}"
+            follows = {"pause": "; the run pauses", "stop": "; the run stops"}
+            return f"{event.get('watcher')}: {message}{follows.get(event.get('action', ''), '')}"
         case "fell":
             clients = event["changes_of"]
             named = [f"client {client} {points(by)} pp" for client, by in clients[:MOST]]
@@ -78,9 +76,8 @@ def description(event: Event) -> str:
         case "nodes":
             on = ", ".join(f"{each['workers']} on {each['node']}" for each in event["nodes"])
             differ = [f"{e['node']}: {', '.join(e['inexact'])}" for e in event["nodes"] if e["inexact"]]
-            return f"clients at a time: {on}" + (
-                f"; not bit-identical: {'; '.join(differ)}" if differ else ""
-            )
+            inexact = f"; not bit-identical: {'; '.join(differ)}" if differ else ""
+            return f"clients at a time: {on}{inexact}"
         case "checkpoint":
             return "checkpoint"
     known = ("at", "event", "round", "sha256")

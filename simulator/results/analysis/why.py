@@ -117,15 +117,13 @@ def _result(
     who = f"{model}, {parameters:,} parameters" if parameters else model
     facts: dict[str, object] = {"model": model, "parameters": parameters}
     if math.isnan(own):
-        yield Finding(
-            "result", f"Client {client} ({who}) was not evaluated up to round {curves.rounds}.", facts
-        )
+        text = f"Client {client} ({who}) was not evaluated up to round {curves.rounds}."
+        yield Finding("result", text, facts)
         return
     counts = f" ({own * tested:.0f} of {tested} test samples)" if tested else ""
-    gap = own - mean
-    beside = (
-        f"{_pp(gap)} {'below' if gap < 0 else 'above'} the mean" if abs(gap) >= SEEN else "equal to the mean"
-    )
+    gap, beside = own - mean, "equal to the mean"
+    if abs(gap) >= SEEN:
+        beside = f"{_pp(gap)} {'below' if gap < 0 else 'above'} the mean"
     known = accuracy[np.isfinite(accuracy)]
     lower, higher = int((known < own).sum()), int((known > own).sum())
     place = f" Of {len(known)} clients, {lower} {_are(lower)} lower and {higher} {_are(higher)} higher."
@@ -193,13 +191,8 @@ def _last_round(
                 f"In round {round}, it {verb} {class_name(row.label, row.name)}: recall {percent(before / of)} → "
                 f"{percent(row.recall)} ({before} → {right} of {of}).{CHANCE * (not sure)}"
             )
-            facts = {
-                "class": row.label,
-                "before": before,
-                "correct": right,
-                "samples": of,
-                "significant": sure,
-            }
+            facts = {"class": row.label, "before": before, "correct": right, "samples": of}
+            facts |= {"significant": sure}
             yield Finding("round", text, facts, bad=verb == "lost" and sure)
 
 
