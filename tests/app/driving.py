@@ -1,7 +1,8 @@
 """Stand-ins for the panels, and how to drive the app by keys."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +73,21 @@ def text(app: HtflApp) -> str:
     return "\n".join("".join(segment.text for segment in row).rstrip() for row in rows) + "\n"
 
 
-def drive(
-    app: Any,
-    script: Callable[[Pilot[Any]], Awaitable[None]],
-    size: tuple[int, int] = (120, 40),
-    toasts: bool = False,
-) -> None:
-    """Run the app without a terminal, and a script of keys and assertions beside it. toasts: also show its notices."""
+@asynccontextmanager
+async def driven(
+    app: Any, size: tuple[int, int] = (120, 40), toasts: bool = False
+) -> AsyncIterator[Pilot[Any]]:
+    """The app at work without a terminal, to press its keys. toasts: it also shows its notices."""
+    async with app.run_test(size=size, notifications=toasts) as pilot:
+        await pilot.pause()
+        yield pilot
+
+
+def drive(app: Any, script: Callable[[Pilot[Any]], Awaitable[None]], *about: Any, **more: Any) -> None:
+    """Run a script of keys and assertions beside the app, which is `driven`."""
 
     async def run() -> None:
-        async with app.run_test(size=size, notifications=toasts) as pilot:
-            await pilot.pause()
+        async with driven(app, *about, **more) as pilot:
             await script(pilot)
 
     asyncio.run(run())

@@ -20,7 +20,7 @@ from simulator.results.analysis.events import Effect, Window
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.driving import drive, method_choice, opened, text, until
+from tests.app.driving import drive, driven, method_choice, opened, text, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs.base import SMALLEST, Choose, Dialog, Text, TooSmall, confirm
@@ -153,10 +153,9 @@ def test_a_dialog_holds_at_each_size(name: str, home: Path, monkeypatch: pytest.
 
 
 @pytest.mark.long
-def test_an_error_in_a_form_is_in_sight_in_the_smallest_terminal(home: Path) -> None:
+async def test_an_error_in_a_form_is_in_sight_in_the_smallest_terminal(home: Path) -> None:
     app = opened(home, None)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app, SMALLEST) as pilot:
         for name in ("new_run", "fork", "switch"):
             dialog = DIALOGS[name](read(home / "main"), home)
             await app.push_screen(dialog)
@@ -165,15 +164,12 @@ def test_an_error_in_a_form_is_in_sight_in_the_smallest_terminal(home: Path) -> 
             await pilot.pause()
             assert "'x' is not in the list" in text(app) and "esc cancel" in text(app)
 
-    drive(app, script, SMALLEST)
-
 
 @pytest.mark.long
-def test_with_ascii_glyphs_a_list_that_scrolls_is_ascii(home: Path) -> None:
+async def test_with_ascii_glyphs_a_list_that_scrolls_is_ascii(home: Path) -> None:
     many = tuple((f"p{number}", "1", "") for number in range(12))
     app = opened(home, glyphs="ascii")
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app, (80, 24)) as pilot:
         await until(pilot, lambda: app.view.run.round == 12)
         choices = [method_choice("fedlora", "FedLoRA", "x", None, many)]
         app.push_screen(SwitchDialog(app.view.run.config, choices, "x"))
@@ -190,13 +186,10 @@ def test_with_ascii_glyphs_a_list_that_scrolls_is_ascii(home: Path) -> None:
         await until(pilot, lambda: "rounds" in text(app))
         assert text(app).isascii()
 
-    drive(app, script, (80, 24))
 
-
-def test_a_press_on_a_field_that_was_just_removed_does_nothing(home: Path) -> None:
+async def test_a_press_on_a_field_that_was_just_removed_does_nothing(home: Path) -> None:
     app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         app.push_screen(AttachDialog(home))
         await pilot.pause()
         field = app.screen.query_one(Input)
@@ -210,14 +203,11 @@ def test_a_press_on_a_field_that_was_just_removed_does_nothing(home: Path) -> No
         await pilot.pause()
         assert app.is_running and not app.screen.query(Input)
 
-    drive(app, script)
-
 
 @pytest.mark.long
-def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None:
+async def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None:
     app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await pilot.press("question_mark")
         await pilot.resize_terminal(59, 16)
         await until(pilot, lambda: isinstance(app.screen, TooSmall))
@@ -225,5 +215,3 @@ def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None
         assert "59 columns and 16 rows" in " ".join(text(app).split())
         await pilot.resize_terminal(60, 16)
         await until(pilot, lambda: isinstance(app.screen, Help))
-
-    drive(app, script)

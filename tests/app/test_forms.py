@@ -22,7 +22,7 @@ from htfl_sim.errors import ConfigError, DataError
 from simulator.config import Config
 from simulator.results.analysis.gain import SHADOW, Pair, Partners
 from tests import sessions
-from tests.app.driving import drive, method_choice, notices, opened, shown, typed_at_once, until
+from tests.app.driving import drive, driven, method_choice, notices, opened, shown, typed_at_once, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs import upkeep
@@ -90,7 +90,7 @@ def in_form(home: Path, form: Any, script: Callable[[HtflApp, Pilot[str]], Any],
 
 
 @pytest.mark.long
-def test_keys_typed_at_once_go_each_where_the_one_before_has_led(home: Path) -> None:
+async def test_keys_typed_at_once_go_each_where_the_one_before_has_led(home: Path) -> None:
     """What is typed into a filled-in line replaces it, and a method is changed before its settings are typed."""
     forms: list[tuple[Any, str, Any]] = [
         (ResumeDialog, "2 4 enter", ResumeWish(24, False)),
@@ -112,8 +112,7 @@ def test_keys_typed_at_once_go_each_where_the_one_before_has_led(home: Path) -> 
         ),
     ]
     app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         for form, keys, wish in forms:
             given = list[Any]()
@@ -127,8 +126,6 @@ def test_keys_typed_at_once_go_each_where_the_one_before_has_led(home: Path) -> 
         assert app.panel.id == "live"
         await pilot.press("x", "5")
         assert field(app, "rounds").value == "245"  # a number has no letters
-
-    drive(app, script)
 
 
 def test_a_switch_has_what_differs_from_the_settings_in_force() -> None:
@@ -334,14 +331,14 @@ def test_what_cannot_be_is_refused_with_the_reason(stopped: Path) -> None:
     assert wish.choices.assignments == ["training.lr=0.1"]
 
 
-def test_a_made_fork_is_shown_if_that_was_asked_for_and_nobody_looks_elsewhere(home: Path) -> None:
+async def test_a_made_fork_is_shown_if_that_was_asked_for_and_nobody_looks_elsewhere(home: Path) -> None:
     app = opened(home)
 
     def forked(then: str) -> str:
         app.runs.forked(home / "main", ForkWish(home / "fork", 3, None, (), then))
         return app.view.run.name
 
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         assert forked("stay") == "main"
         await pilot.press("question_mark")
@@ -350,8 +347,6 @@ def test_a_made_fork_is_shown_if_that_was_asked_for_and_nobody_looks_elsewhere(h
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1)
         assert forked("show") == "fork"
-
-    drive(app, script)
 
 
 @pytest.fixture
@@ -369,10 +364,11 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 @pytest.mark.long
-def test_keys_typed_while_the_methods_are_asked_are_for_their_form(home: Path, answered: list[bool]) -> None:
+async def test_keys_typed_while_the_methods_are_asked_are_for_their_form(
+    home: Path, answered: list[bool]
+) -> None:
     app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         typed_at_once(app, "f tab f e d g h tab tab 2 8")
         await until(pilot, lambda: app.waiting == ["checking the methods…"])
@@ -382,14 +378,11 @@ def test_keys_typed_while_the_methods_are_asked_are_for_their_form(home: Path, a
         await until(pilot, lambda: field(app, "rounds").value == "28")
         assert field(app, "method").value == "fedgh"
 
-    drive(app, script)
-
 
 @pytest.mark.long
-def test_escape_gives_up_a_form_that_waits_for_the_methods(home: Path, answered: list[bool]) -> None:
+async def test_escape_gives_up_a_form_that_waits_for_the_methods(home: Path, answered: list[bool]) -> None:
     app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         await pilot.press("f", "escape", "question_mark")
         await until(pilot, lambda: isinstance(app.screen, Help))
@@ -402,23 +395,18 @@ def test_escape_gives_up_a_form_that_waits_for_the_methods(home: Path, answered:
             await pilot.press("escape", key)  # they are known now, and it opens at once
             await until(pilot, lambda dialog=dialog: isinstance(app.screen, dialog))  # type: ignore[misc]
 
-    drive(app, script)
-
 
 @pytest.mark.long
-def test_the_name_given_on_the_command_line_is_offered_while_it_is_free(home: Path) -> None:
+async def test_the_name_given_on_the_command_line_is_offered_while_it_is_free(home: Path) -> None:
     app = opened(home)
     app.runs._options = LaunchOptions(home, home / "data", name="other")
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         for filled_in in ("other", ""):
             await pilot.press("n")
             await until(pilot, lambda: bool(app.screen.query("#field-name")))
             assert field(app, "name").value == filled_in
             await pilot.press("escape")
             (home / "other").mkdir(exist_ok=True)
-
-    drive(app, script)
 
 
 @pytest.mark.long
@@ -518,7 +506,7 @@ def test_arrows_choose_and_settings_are_completed_word_by_word(home: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_key_starts_standalone_beside_a_real_session(tmp_path: Path) -> None:
+async def test_a_key_starts_standalone_beside_a_real_session(tmp_path: Path) -> None:
     config = {
         "method": {"name": "fedgh"},
         "rounds": 2,
@@ -527,8 +515,7 @@ def test_a_key_starts_standalone_beside_a_real_session(tmp_path: Path) -> None:
     }
     hs.run(hs.Config.read(config), tmp_path / "real")
     app = opened(tmp_path, "real")
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await until(pilot, lambda: app.view.run.round == 2)
         await pilot.press("A")
         await until(pilot, lambda: isinstance(app.screen, ShadowDialog))
@@ -542,8 +529,6 @@ def test_a_key_starts_standalone_beside_a_real_session(tmp_path: Path) -> None:
         assert pair is not None and pair.partner.shared == 0
         samples = [each.document["data_fingerprint"] for each in (app.view.run, pair.other)]
         assert samples[0] == samples[1]
-
-    drive(app, script)
 
 
 # What `htfl-sim tui` opens on, from what the command line says.
@@ -609,10 +594,11 @@ async def put_cursor(app: HtflApp, pilot: Pilot[Any], name: str, number: int = 2
 
 @pytest.mark.long
 @pytest.mark.parametrize("panel", ["sessions", "live"])
-def test_a_cursor_that_moves_while_the_list_is_drawn_stays_where_it_went(forked: Path, panel: str) -> None:
+async def test_a_cursor_that_moves_while_the_list_is_drawn_stays_where_it_went(
+    forked: Path, panel: str
+) -> None:
     app = opened(forked, "main", "live", "sessions")
-
-    async def script(pilot: Pilot[Any]) -> None:
+    async with driven(app, size=(200, 60)) as pilot:
         app.show_panel(panel)
         listed = app.panel.query_one(SessionList)
         await until(pilot, lambda: len(listed.rows) == 2)
@@ -622,8 +608,6 @@ def test_a_cursor_that_moves_while_the_list_is_drawn_stays_where_it_went(forked:
         listed.put_cursor(forked / "fork")
         await pilot.pause()
         assert listed.folder == forked / "fork"
-
-    drive(app, script, size=(200, 60))
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 import checkpoints
 from checkpoints import Store
-from tests.app.driving import Blank, drive, method_choice, notices, opened, shown, until
+from tests.app.driving import Blank, driven, method_choice, notices, opened, shown, until
 from tui.app import app as module
 from tui.app.app import HtflApp
 from tui.app.dialogs.pages import Describe, EffectDialog, Help, WhyDialog, listing
@@ -283,11 +283,10 @@ def effect_of(key: Key) -> Press:
         for name, keys in tried_together().items()
     ],
 )
-def test_a_key_does_what_the_table_says(keys: list[tuple[Key, str]], home: Path) -> None:
+async def test_a_key_does_what_the_table_says(keys: list[tuple[Key, str]], home: Path) -> None:
     first = keys[0][0]
     app = opened(home, "main", (*first.where, "live")[0]) if first.name in NEED_PARTS else opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         for key, pressed in keys:
             await go_to(app, pilot, key)
@@ -295,11 +294,9 @@ def test_a_key_does_what_the_table_says(keys: list[tuple[Key, str]], home: Path)
             await pilot.pause()
             await effect_of(key)(app, pilot, key.argument)
 
-    drive(app, script)
-
 
 @pytest.mark.long
-def test_a_live_session_is_asked_through_its_mailbox_and_the_status_row_says_so(live: Path) -> None:
+async def test_a_live_session_is_asked_through_its_mailbox_and_the_status_row_says_so(live: Path) -> None:
     app = opened(live)
     commands: dict[str, tuple[str, dict[str, object]]] = {
         "S down enter": ("stop", {}),
@@ -307,8 +304,7 @@ def test_a_live_session_is_asked_through_its_mailbox_and_the_status_row_says_so(
         "c down enter": ("checkpoint", {"cka": True}),
         "space": ("pause", {}),
     }
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         await until(pilot, lambda: app.view.run.live)
         await pilot.press("S", "enter")  # the first line of a confirmation changes nothing
@@ -321,13 +317,10 @@ def test_a_live_session_is_asked_through_its_mailbox_and_the_status_row_says_so(
             await until(pilot, lambda: len(app.waiting) == number)  # noqa: B023 - awaited here
         assert all(each.endswith("…") for each in app.waiting)
 
-    drive(app, script)
 
-
-def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(live: Path) -> None:
+async def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(live: Path) -> None:
     app = opened(live)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         await pilot.press("left_square_bracket")
         for name in WHILE_REPLAYING:
@@ -338,8 +331,6 @@ def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(live: Path) -
             assert "You are viewing round" in notices(app)[-1]
         assert asked(live) == []
 
-    drive(app, script)
-
 
 FOUND_BY = {
     "worst": "why Clients", "better": "Compare gain", "explain": "why", "traffic": "Cost", "cost": "Cost",
@@ -349,18 +340,15 @@ FOUND_BY = {
 }  # fmt: skip
 
 
-def test_help_and_palette_find_a_key_by_the_words_of_users(home: Path) -> None:
+async def test_help_and_palette_find_a_key_by_the_words_of_users(home: Path) -> None:
     app, faults = opened(home), []
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app):
         for words, labels in FOUND_BY.items():
             about = listing("live", "braille", words, 300).plain
             found = [str(hit.match_display) async for hit in Commands(app.screen).search(words)]
             for key in (key for key in KEYS if key.label in labels.split()):
                 if key.about not in about or f"{key.label} ({key.print})" not in found:
                     faults.append((words, key.label))
-
-    drive(app, script)
     assert faults == []
 
 
@@ -373,10 +361,9 @@ def test_words_narrow_the_help_and_long_sentences_go_on_under_themselves() -> No
     assert listing("live", "braille", "mousexyz", 80).plain == "No key fits these words."
 
 
-def test_the_palette_shows_brackets_as_they_are_and_goes_to_a_round(home: Path) -> None:
+async def test_the_palette_shows_brackets_as_they_are_and_goes_to_a_round(home: Path) -> None:
     app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         [found] = [hit async for hit in Commands(app.screen).search("show the round under")]
         assert "as [ and ] do." in Content.from_markup(found.help).plain
@@ -386,8 +373,6 @@ def test_the_palette_shows_brackets_as_they_are_and_goes_to_a_round(home: Path) 
             first = max([hit async for hit in Commands(app.screen).search(words)])
             await first.command()
             assert app.view.shown == then
-
-    drive(app, script)
 
 
 def test_no_key_is_a_multiplexers_prefix_and_none_is_given_twice() -> None:

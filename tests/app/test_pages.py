@@ -20,7 +20,7 @@ from simulator.results.analysis.ledger import CkaMeasurement
 from simulator.results.analysis.run import SessionData
 from simulator.results.inspection.client_samples import ClientSamples
 from tests import sessions
-from tests.app.driving import drive, notices, opened, until
+from tests.app.driving import drive, driven, notices, opened, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs import pages as page
@@ -130,8 +130,8 @@ def said(dialog: WhyDialog) -> str:
 
 
 @pytest.mark.long
-def test_it_starts_with_the_worst_client_and_arrows_move_to_the_next(app: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
+async def test_it_starts_with_the_worst_client_and_arrows_move_to_the_next(app: HtflApp) -> None:
+    async with driven(app) as pilot:
         dialog = await at_why(app, pilot)
         order = by_accuracy(app.view)
         values = [sessions.accuracy(client, 5) for client in order]
@@ -144,12 +144,10 @@ def test_it_starts_with_the_worst_client_and_arrows_move_to_the_next(app: HtflAp
         await pilot.press("escape")
         assert app.view.client == order[1]  # in every panel
 
-    drive(app, script)
-
 
 @pytest.mark.long
-def test_it_follows_the_round_shown_and_a_run_that_goes_on(app: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
+async def test_it_follows_the_round_shown_and_a_run_that_goes_on(app: HtflApp) -> None:
+    async with driven(app) as pilot:
         dialog = await at_why(app, pilot)
         app.change(client=2)
         back, on = "left_square_bracket", "right_square_bracket"
@@ -161,10 +159,10 @@ def test_it_follows_the_round_shown_and_a_run_that_goes_on(app: HtflApp) -> None
             store.append(sessions.record(6, 4))
             await until(pilot, lambda: f"{100 * sessions.accuracy(2, 6):.1f} %" in said(dialog))
 
-    drive(app, script)
 
-
-def test_nothing_is_computed_again_without_a_change(app: HtflApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_computed_again_without_a_change(
+    app: HtflApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = list[View]()
 
     def count(view: View) -> Any:
@@ -172,8 +170,7 @@ def test_nothing_is_computed_again_without_a_change(app: HtflApp, monkeypatch: p
         return found_in(view)
 
     monkeypatch.setattr(page, "found_in", count)
-
-    async def script(pilot: Any) -> None:
+    async with driven(app) as pilot:
         await at_why(app, pilot)
         assert len(calls) == 1
         app.change(filter="cnn")
@@ -181,8 +178,6 @@ def test_nothing_is_computed_again_without_a_change(app: HtflApp, monkeypatch: p
         assert len(calls) == 1
         app.change(client=by_accuracy(app.view)[2])
         assert len(calls) == 2
-
-    drive(app, script)
 
 
 def test_the_gain_is_over_the_partner_of_the_session(app: HtflApp, tmp_path: Path) -> None:
@@ -247,8 +242,8 @@ def lines_of(dialog: WhyDialog) -> list[str]:
 
 
 @pytest.mark.long
-def test_m_shows_a_confusion_matrix_computed_once_for_each_client_and_round(kept: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
+async def test_m_shows_a_confusion_matrix_computed_once_for_each_client_and_round(kept: HtflApp) -> None:
+    async with driven(kept, size=(60, 16)) as pilot:
         dialog = await at_why(kept, pilot)
         first, second = by_accuracy(kept.view)[:2]
         for number, key in enumerate(("m", "down", "left_square_bracket")):
@@ -265,8 +260,6 @@ def test_m_shows_a_confusion_matrix_computed_once_for_each_client_and_round(kept
         asked = [(each.about, each.round) for each in Process.started]
         assert asked == [(first, 5), (second, 5), (second, 4)]
 
-    drive(kept, script, size=(60, 16))
-
 
 def test_in_place_of_a_matrix_is_the_reason_why_there_is_none(tmp_path: Path) -> None:
     run = read(sessions.make(tmp_path / "main", rounds=5, clients=4, checkpoint_every=1))
@@ -277,8 +270,8 @@ def test_in_place_of_a_matrix_is_the_reason_why_there_is_none(tmp_path: Path) ->
 
 
 @pytest.mark.long
-def test_a_matrix_stays_at_its_round_while_the_run_goes_on(kept: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
+async def test_a_matrix_stays_at_its_round_while_the_run_goes_on(kept: HtflApp) -> None:
+    async with driven(kept) as pilot:
         dialog = await at_why(kept, pilot)
         kept.change(client=2)
         await pilot.press("m")
@@ -289,8 +282,6 @@ def test_a_matrix_stays_at_its_round_while_the_run_goes_on(kept: HtflApp) -> Non
             await until(pilot, lambda: kept.view.run.round == 6)
         await until(pilot, lambda: "0     3 1   75.0 %" in lines_of(dialog))
         assert len(Process.started) == 1 and lines_of(dialog)[0].startswith("After round 5, client 2 ")
-
-    drive(kept, script)
 
 
 # Embeddings, CKA, and samples are computed in the background, one at a time, and none of them twice.
@@ -303,8 +294,8 @@ async def at_data_features(app: HtflApp, pilot: Any) -> None:
 
 
 @pytest.mark.long
-def test_t_computes_once_and_keys_go_on_meanwhile(kept: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
+async def test_t_computes_once_and_keys_go_on_meanwhile(kept: HtflApp) -> None:
+    async with driven(kept) as pilot:
         await at_data_features(kept, pilot)
         await pilot.press("t")
         assert kept.waiting == ["t-SNE of round 5…"]
@@ -315,14 +306,12 @@ def test_t_computes_once_and_keys_go_on_meanwhile(kept: HtflApp) -> None:
         await pilot.press("t", "left_square_bracket", "t")  # what is there is not computed again
         assert [each.round for each in Process.started] == [5, 4]
         await pilot.press("q")
-
-    drive(kept, script)
     assert Process.started[1].cancelled  # with the app
 
 
 @pytest.mark.long
-def test_t_again_stops_it_and_a_refusal_can_be_tried_again(kept: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
+async def test_t_again_stops_it_and_a_refusal_can_be_tried_again(kept: HtflApp) -> None:
+    async with driven(kept) as pilot:
         await at_data_features(kept, pilot)
         await pilot.press("t", "t")
         await until(pilot, lambda: not kept.waiting)
@@ -336,8 +325,6 @@ def test_t_again_stops_it_and_a_refusal_can_be_tried_again(kept: HtflApp) -> Non
         await pilot.press("t")
         assert len(Process.started) == 3
 
-    drive(kept, script)
-
 
 def measurement(round: int) -> CkaMeasurement:
     return CkaMeasurement(round, sessions.LAYERS, sessions.cka(4, round))
@@ -349,8 +336,8 @@ async def at_round(app: HtflApp, pilot: Any, round: int) -> None:
     await pilot.press("3")
 
 
-def test_c_computes_cka_of_a_round_that_was_not_measured_and_panels_show_it(kept: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
+async def test_c_computes_cka_of_a_round_that_was_not_measured_and_panels_show_it(kept: HtflApp) -> None:
+    async with driven(kept) as pilot:
         await at_round(kept, pilot, 4)
         assert kept.view.cka is None  # the run measured round 5 alone
         await pilot.press("c")
@@ -367,12 +354,10 @@ def test_c_computes_cka_of_a_round_that_was_not_measured_and_panels_show_it(kept
         said = "CKA of round {} is known already. Press 3 to see it."
         assert {each.message for each in kept._notifications} == {said.format(4), said.format(5)}
 
-    drive(kept, script)
-
 
 @pytest.mark.long
-def test_cka_of_a_round_whose_checkpoint_is_gone_is_refused(kept: HtflApp) -> None:
-    async def script(pilot: Any) -> None:
+async def test_cka_of_a_round_whose_checkpoint_is_gone_is_refused(kept: HtflApp) -> None:
+    async with driven(kept) as pilot:
         await at_round(kept, pilot, 2)
         assert 2 not in kept.view.run.checkpoints  # the last three are kept
         await pilot.press("c")
@@ -380,8 +365,6 @@ def test_cka_of_a_round_whose_checkpoint_is_gone_is_refused(kept: HtflApp) -> No
         assert notices(kept) == [
             "The checkpoint of round 2 is gone. Press f to fork a session that computes this round again."
         ]
-
-    drive(kept, script)
 
 
 class Reading:
@@ -400,24 +383,21 @@ class Reading:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("at_once", "asked"), [(4, [[0, 1, 2, 3]]), (3, [[0], [1]])])
-def test_few_clients_are_read_at_once_and_of_many_only_the_one_selected(
+async def test_few_clients_are_read_at_once_and_of_many_only_the_one_selected(
     kept: HtflApp, monkeypatch: pytest.MonkeyPatch, at_once: int, asked: list[list[int]]
 ) -> None:
     Reading.asked = []
     monkeypatch.setattr("tui.app.host.Worker", Reading)
     monkeypatch.setattr("tui.app.host.AT_ONCE", at_once)
-
-    async def script(pilot: Any) -> None:
+    async with driven(kept) as pilot:
         await at_data_features(kept, pilot)
         for client in (0, 1):
             kept.change(client=client)
             kept.panel.show(kept.view)
-            if kept.view.samples.of(kept.view.run, client) is None:
+            if kept.view.samples.at(kept.view.run, client) is None:
                 await pilot.press("i")
             await until(pilot, lambda: not kept.waiting)
-            assert kept.view.samples.of(kept.view.run, client) == ClientSamples(client, "tokens", ())
-
-    drive(kept, script)
+            assert kept.view.samples.at(kept.view.run, client) == ClientSamples(client, "tokens", ())
     assert Reading.asked == asked
 
 

@@ -25,7 +25,7 @@ from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
 from simulator.studies.board import StudySummary
 from tests import sessions
-from tests.app.driving import Blank, drive, notices, opened, shown, until
+from tests.app.driving import Blank, drive, driven, notices, opened, shown, until
 from tui.app import runs
 from tui.app.app import HtflApp
 from tui.app.dialogs.run_forms import ForkWish, NewRun
@@ -51,10 +51,9 @@ def said(app: HtflApp) -> str:
 
 
 @pytest.mark.long
-def test_commands_that_are_refused_too_late_or_made_are_said_and_wait_no_more(home: Path) -> None:
+async def test_commands_that_are_refused_too_late_or_made_are_said_and_wait_no_more(home: Path) -> None:
     app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         with Store.open(home / "main") as store:
             store.heartbeat("running", round=13, **HEARTBEAT)
             await until(pilot, lambda: app.view.run.live)
@@ -80,8 +79,6 @@ def test_commands_that_are_refused_too_late_or_made_are_said_and_wait_no_more(ho
         await until(pilot, lambda: not app.view.run.live)
         assert app.view.run.pending and app.waiting == []  # until the next start refuses it
 
-    drive(app, script)
-
 
 WAITS: list[tuple[str, dict[str, Any], str]] = [
     ("pause", {}, "pausing…"),
@@ -104,13 +101,13 @@ def test_a_request_that_waits_names_its_contents() -> None:
         assert _waiting(command, replace(session, state="stopped")) == asleep
 
 
-def test_a_run_that_fails_is_shown_as_failed_with_a_notice_and_a_line_in_the_log(home: Path) -> None:
+async def test_a_run_that_fails_is_shown_as_failed_with_a_notice_and_a_line_in_the_log(home: Path) -> None:
     app = opened(home)
 
     def fail() -> None:
         raise ZeroDivisionError
 
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         app.runs.start(Beginning(home / "main", fail, ()))  # type: ignore[arg-type]
         await until(pilot, lambda: app.view.run.state == "failed")
@@ -120,14 +117,11 @@ def test_a_run_that_fails_is_shown_as_failed_with_a_notice_and_a_line_in_the_log
         assert app.runs.launch is not None and isinstance(app.runs.launch.error, ZeroDivisionError)
         assert not app.runs.running
 
-    drive(app, script)
-
 
 @pytest.mark.parametrize("harm", [pytest.param("ledger.jsonl", marks=pytest.mark.long), ""])
-def test_the_app_goes_on_if_its_session_is_damaged_or_vanishes(harm: str, home: Path) -> None:
+async def test_the_app_goes_on_if_its_session_is_damaged_or_vanishes(harm: str, home: Path) -> None:
     app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         if harm:
             (home / "main" / harm).write_bytes(b"{}\n" * 13)
@@ -146,11 +140,11 @@ def test_the_app_goes_on_if_its_session_is_damaged_or_vanishes(harm: str, home: 
         await pilot.press("6")
         assert app.panel.id == "log"
 
-    drive(app, script)
-
 
 @pytest.mark.long
-def test_the_failure_of_a_second_runs_process_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_failure_of_a_second_runs_process_is_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app, done, made = opened(home), threading.Event(), threading.Event()
     monkeypatch.setattr("htfl_sim.running.branch", lambda *given, **options: made.wait(600))
 
@@ -158,7 +152,7 @@ def test_the_failure_of_a_second_runs_process_is_told(home: Path, monkeypatch: p
         done.wait(600)
         raise ConfigError("over")
 
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         app.runs.start(Beginning(home / "main", wait, ()))  # type: ignore[arg-type]
         app.runs._fork(home / "main", ForkWish(home / "fork", 7, "fedssa", (), "run"))
@@ -176,17 +170,14 @@ def test_the_failure_of_a_second_runs_process_is_told(home: Path, monkeypatch: p
         done.set()
         await until(pilot, lambda: not app.runs.running)
 
-    drive(app, script)
-
 
 @pytest.mark.long
-def test_only_the_visible_panel_draws_and_may_fail(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_visible_panel_draws_and_may_fail(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Blank, view: View) -> None:
         raise ZeroDivisionError("a fault in a panel")
 
     app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         assert all(not panel.views for panel in app.query(Blank) if panel.id != "live")
         monkeypatch.setattr(Blank, "show", fail)
@@ -195,8 +186,6 @@ def test_only_the_visible_panel_draws_and_may_fail(home: Path, monkeypatch: pyte
         monkeypatch.undo()
         await pilot.press("1")
         assert app.panel.id == "live"
-
-    drive(app, script)
     app.on_run_read(RunRead(app.view.run))  # read while the app ends: it draws nothing
 
 
@@ -294,20 +283,17 @@ def test_what_a_process_did_not_say_is_told_by_how_it_ended() -> None:
     assert _failure(9, "") == "its process ended with exit code 9."
 
 
-def test_leaving_the_app_says_whose_processes_go_on(
+async def test_leaving_the_app_says_whose_processes_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(LocalRuns, "running", True)
     monkeypatch.setattr(LocalRuns, "name", "one")
     monkeypatch.setattr(LocalRuns, "elsewhere", ["two", "three"])
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(opened(tmp_path, None)) as pilot:
         await pilot.press("q")
         said = str(pilot.app.screen.query_one(".text", Static).content)
         assert said.startswith("one runs in this process.")
         assert "two continues in its own process. three continues in its own process." in said
-
-    drive(opened(tmp_path, None), script)
     _say_who_goes_on(["two"])
     assert "end it: htfl-sim stop two" in capsys.readouterr().err
 
@@ -508,13 +494,12 @@ def test_a_study_s_sweep_is_held_in_its_own_mailbox_and_started_by_its_own_comma
         (True, "main", RUNS.format(name="main")),
     ],
 )
-def test_ctrl_z_stops_this_process_unless_that_is_impossible_or_would_stop_a_run(
+async def test_ctrl_z_stops_this_process_unless_that_is_impossible_or_would_stop_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, able: bool, running: str, expected: Any
 ) -> None:
     app, sent = opened(tmp_path, None), list[Any]()
     monkeypatch.setattr(os, "kill", lambda process, number: sent.append((process, number)))
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         monkeypatch.setattr(type(app._driver), "can_suspend", property(lambda _: able))
         if running:
             monkeypatch.setattr(LocalRuns, "running", True)
@@ -522,8 +507,6 @@ def test_ctrl_z_stops_this_process_unless_that_is_impossible_or_would_stop_a_run
         await pilot.press("ctrl+z")
         await until(pilot, lambda: bool(sent or app._notifications))
         assert [*sent, *notices(app)] == [expected]
-
-    drive(app, script)
     monkeypatch.undo()
 
 
@@ -578,16 +561,13 @@ def test_what_came_since_the_last_reading_is_said_and_rings_and_nothing_when_a_s
         assert told == expected
 
 
-def test_a_session_that_is_shown_tells_what_its_watchers_notice(tmp_path: Path) -> None:
+async def test_a_session_that_is_shown_tells_what_its_watchers_notice(tmp_path: Path) -> None:
     sessions.make(tmp_path / "main", rounds=3, clients=4)
     app = opened(tmp_path, alert="bell")
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await until(pilot, lambda: app.view.run.round == 3)
         before = app.view.run
         app.on_run_read(type("Read", (), {"run": replace(before, events=(*before.events, NOTICED))})())
         await pilot.pause()
         (notice,) = app._notifications
         assert notice.message == "Round 3: plateau: mean accuracy has not exceeded 50.0 %; the run pauses"
-
-    drive(app, script)

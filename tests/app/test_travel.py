@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from checkpoints import SessionReader, Store
 from tests import sessions
-from tests.app.driving import drive, opened, shown, text, typed_at_once, until
+from tests.app.driving import drive, driven, opened, shown, text, typed_at_once, until
 from tests.app.panels.stage import on_stage, read
 from tui.app import watch
 from tui.app.app import HtflApp
@@ -46,8 +46,8 @@ def first_row(chart: LineChart) -> str:
 
 
 @pytest.mark.long
-def test_arrows_typed_while_a_panel_comes_up_all_count(app: HtflApp) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
+async def test_arrows_typed_while_a_panel_comes_up_all_count(app: HtflApp) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         typed_at_once(app, "2 1 left left left left left")
         await until(pilot, lambda: app.view.cursor() == ROUNDS - 4)  # the first shows it at the newest
@@ -58,12 +58,10 @@ def test_arrows_typed_while_a_panel_comes_up_all_count(app: HtflApp) -> None:
         app.action_crosshair(-1)
         assert app.view.cursor() == ROUNDS
 
-    drive(app, script)
-
 
 @pytest.mark.long
-def test_every_legend_on_the_screen_reads_the_round_that_arrows_choose(app: HtflApp) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
+async def test_every_legend_on_the_screen_reads_the_round_that_arrows_choose(app: HtflApp) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         await pilot.press("left", *["left"] * 4)  # from the newest four back, while the table has the focus
         await pilot.pause()
@@ -77,12 +75,10 @@ def test_every_legend_on_the_screen_reads_the_round_that_arrows_choose(app: Htfl
         assert f"up {record['bytes']['up'] / 1024:.1f} KiB" in first_row(bytes)
         assert accuracy.figure.cursor == bytes.figure.cursor == ROUNDS - 4
 
-    drive(app, script)
-
 
 @pytest.mark.long
-def test_it_holds_in_all_panels_and_escape_first_puts_it_away(app: HtflApp, home: Path) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
+async def test_it_holds_in_all_panels_and_escape_first_puts_it_away(app: HtflApp, home: Path) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         await until(pilot, lambda: isinstance(app.focused, Table))
         await pilot.press("left", "left", "left", "enter")
@@ -100,23 +96,19 @@ def test_it_holds_in_all_panels_and_escape_first_puts_it_away(app: HtflApp, home
         app.open_session(home / "main")
         assert app.view.crosshair is None
 
-    drive(app, script)
 
-
-def test_a_chart_that_has_the_focus_says_in_the_footer_that_it_has_a_crosshair(app: HtflApp) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
+async def test_a_chart_that_has_the_focus_says_in_the_footer_that_it_has_a_crosshair(app: HtflApp) -> None:
+    async with driven(app, size=(80, 24)) as pilot:
         await shown(app, pilot)
         await until(pilot, lambda: isinstance(app.focused, LineChart))
         await until(pilot, lambda: "left crosshair" in footer(app))
         await pilot.press("6")
         await until(pilot, lambda: "crosshair" not in footer(app))
 
-    drive(app, script, size=(80, 24))
-
 
 @pytest.mark.long
-def test_the_map_of_clients_and_rounds_has_it_too(app: HtflApp) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
+async def test_the_map_of_clients_and_rounds_has_it_too(app: HtflApp) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         await pilot.press("left", "left", "left", "y", "y")
         await pilot.pause()
@@ -132,8 +124,6 @@ def test_the_map_of_clients_and_rounds_has_it_too(app: HtflApp) -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert app.view.crosshair is None and accuracies.cursor is None
-
-    drive(app, script)
 
 
 @pytest.mark.long
@@ -184,10 +174,9 @@ def test_where_x_is_a_cost_each_session_is_read_at_its_nearest_round(home: Path,
 
 
 @pytest.mark.long
-def test_a_measure_that_no_session_has_offers_neither_crosshair_nor_zoom(home: Path) -> None:
+async def test_a_measure_that_no_session_has_offers_neither_crosshair_nor_zoom(home: Path) -> None:
     app = opened(home, "main", "live", "compare")
-
-    async def script(pilot: Pilot[Any]) -> None:
+    async with driven(app, size=(300, 40)) as pilot:
         await shown(app, pilot)
         app.mark_all((home / "main",))
         await until(pilot, lambda: bool(app.view.compared))
@@ -199,8 +188,6 @@ def test_a_measure_that_no_session_has_offers_neither_crosshair_nor_zoom(home: P
             await pilot.press("y")
             await pilot.pause()
         assert offered == [True] * 4 + [False, False, True, False, True]
-
-    drive(app, script, size=(300, 40))
 
 
 # The partner of the session shown, found and read by the thread that reads files.
