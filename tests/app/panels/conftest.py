@@ -7,6 +7,8 @@ import pytest
 
 import checkpoints
 from tests import sessions
+from tests.app.panels.stage import read
+from tui.app.view import View
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +39,8 @@ def at_home(library: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(library)
     monkeypatch.setattr("tui.app.panels.sessions.present", lambda: datetime(2026, 1, 2, 11, 20, tzinfo=UTC))
     return Path("sessions")
+
+
+@pytest.fixture
+def view(at_home: Path) -> View:
+    return View(read(at_home / "main"), sessions_dir=at_home)

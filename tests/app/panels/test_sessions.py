@@ -251,11 +251,6 @@ def test_enter_opens_the_session_under_the_cursor_and_marking_marks_it(at_home: 
     assert "└─ main-fork" in text
 
 
-@pytest.fixture
-def view(at_home: Path) -> View:
-    return View(read(at_home / "main"), sessions_dir=at_home)
-
-
 @pytest.mark.long
 def test_a_state_is_a_glyph_a_word_and_a_colour(view: View) -> None:
     rows = {row.key.name: row.cells for row in on_stage("sessions", view)[0].panel._list.rows}

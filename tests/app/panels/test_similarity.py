@@ -16,11 +16,6 @@ from tui.app.view import Similarities, View, session_of
 CKA_OF_THREE = {**sessions.cka(3, 5), "clients": [1, 3, 5]}
 
 
-@pytest.fixture
-def view(at_home: Path) -> View:
-    return View(read(at_home / "main"), sessions_dir=at_home)
-
-
 @pytest.mark.long
 def test_where_cka_was_not_measured_it_is_said_how_it_can_be(at_home: Path) -> None:
     ended = read(at_home / "begun")

@@ -1,6 +1,7 @@
 """The widgets in a living app, and the part of the rounds that a line chart shows."""
 
 import asyncio
+from inspect import Signature, signature
 
 import numpy as np
 import pytest
@@ -40,25 +41,25 @@ class Stage(App):
 
 def on_stage(widget, act):
     """Run an app of `widget`, with `act` at the keys."""
-    app = Stage(widget)
 
     async def run():
-        async with app.run_test(size=(80, 24)) as pilot:
+        async with Stage(widget).run_test(size=(80, 24)) as pilot:
             await pilot.pause()
             await act(pilot)
 
     asyncio.run(run())
-    return app
 
 
 def living(make):
-    """A test as a script of a widget's life: of the widget, and of the app's pilot."""
+    """A test as a script of a widget's life: of the widget, of the app's pilot, and of fixtures."""
 
     def of(script):
-        def test():
+        def test(**fixtures):
             widget = make()
-            on_stage(widget, lambda pilot: script(widget, pilot))
+            on_stage(widget, lambda pilot: script(widget, pilot, **fixtures))
 
+        _, _, *fixtures = signature(script).parameters.values()
+        test.__signature__ = Signature(fixtures)
         return test
 
     return of
@@ -84,52 +85,49 @@ class Refreshed:
         monkeypatch.setattr(widget, "refresh", note)
 
 
-def test_a_chart_fills_its_place_and_follows_a_new_size():
+def waving():
     chart = LineChart()
     chart.show(Figure([wave]))  # before the app begins
-
-    async def act(pilot):
-        assert "1 wave" in lines(chart)[0]
-        await pilot.resize_terminal(120, 40)
-        await pilot.pause()
-        shown = lines(chart)
-        assert len(shown) == 40
-        assert {len(line) for line in shown} == {120}
-
-    on_stage(chart, act)
+    return chart
 
 
-def test_only_what_came_out_different_is_drawn_once_and_sent_again(monkeypatch):
-    chart, drawings = LineChart(), []
-    draw = chart.draw
+@living(waving)
+async def test_a_chart_fills_its_place_and_follows_a_new_size(chart, pilot):
+    assert "1 wave" in lines(chart)[0]
+    await pilot.resize_terminal(120, 40)
+    await pilot.pause()
+    shown = lines(chart)
+    assert len(shown) == 40
+    assert {len(line) for line in shown} == {120}
+
+
+@living(LineChart)
+async def test_only_what_came_out_different_is_drawn_once_and_sent_again(chart, pilot, monkeypatch):
+    draw, drawings = chart.draw, []
     monkeypatch.setattr(chart, "draw", lambda *surface: drawings.append(surface) or draw(*surface))
-
-    async def act(pilot):
-        chart.show(Figure([Series("a", np.full(50, 0.2), key="a")], y_range=(0, 1)))
-        await pilot.pause()
-        refreshed = Refreshed(chart, monkeypatch)
-        chart.show(Figure([Series("a", np.full(50, 0.2), key="a")], y_range=(0, 1)))
-        await pilot.pause()
-        assert refreshed.lines == []
-        chart.show(Figure([Series("a", np.r_[np.full(49, 0.2), 0.24], key="a")], y_range=(0, 1)))
-        await pilot.pause()
-        # the legend's value, and the one or two rows around 0.2 of the axis
-        assert refreshed.lines[0] == 0
-        assert 2 <= len(refreshed.lines) <= 4
-        drawings.clear()
-        chart.show(Figure([wave], y_range=(0, 2)))
-        chart.put_cursor(12)
-        chart.show(Figure([wave], marks=[Mark(3, "fork")]))
-        await pilot.pause()
-        assert len(drawings) == 1
-        chart.display = False
-        await pilot.pause()
-        drawings.clear()
-        chart.show(Figure([wave]))
-        await pilot.pause()
-        assert drawings == []  # it cannot be seen
-
-    on_stage(chart, act)
+    chart.show(Figure([Series("a", np.full(50, 0.2), key="a")], y_range=(0, 1)))
+    await pilot.pause()
+    refreshed = Refreshed(chart, monkeypatch)
+    chart.show(Figure([Series("a", np.full(50, 0.2), key="a")], y_range=(0, 1)))
+    await pilot.pause()
+    assert refreshed.lines == []
+    chart.show(Figure([Series("a", np.r_[np.full(49, 0.2), 0.24], key="a")], y_range=(0, 1)))
+    await pilot.pause()
+    # the legend's value, and the one or two rows around 0.2 of the axis
+    assert refreshed.lines[0] == 0
+    assert 2 <= len(refreshed.lines) <= 4
+    drawings.clear()
+    chart.show(Figure([wave], y_range=(0, 2)))
+    chart.put_cursor(12)
+    chart.show(Figure([wave], marks=[Mark(3, "fork")]))
+    await pilot.pause()
+    assert len(drawings) == 1
+    chart.display = False
+    await pilot.pause()
+    drawings.clear()
+    chart.show(Figure([wave]))
+    await pilot.pause()
+    assert drawings == []  # it cannot be seen
 
 
 def test_without_colour_no_text_has_the_colour_of_its_background(monkeypatch):
@@ -168,23 +166,19 @@ async def test_a_widget_draws_with_the_glyphs_of_its_app(chart, pilot):
         assert any(0x2800 < ord(character) < 0x2900 for character in text) is (glyphs == "braille")
 
 
-def test_the_heatmaps_cursor_keeps_to_its_cell_in_any_order():
+@living(lambda: Heatmap(axes=("client", "client")))
+async def test_the_heatmaps_cursor_keeps_to_its_cell_in_any_order(heatmap, pilot):
     group = np.arange(6) % 2
     matrix = np.where(group[:, None] == group, 0.9, 0.1) + np.arange(36).reshape(6, 6) / 1000
-    heatmap = Heatmap(axes=("client", "client"))
-
-    async def act(pilot):
-        heatmap.show(matrix)
-        heatmap.cluster(True)
-        heatmap.put_cursor(4, 1)
-        await pilot.pause()
-        assert heatmap.cursor == (4, 1)
-        assert lines(heatmap)[-1].startswith("client 4 × client 1: 0.125")
-        heatmap.cluster(False)
-        await pilot.pause()
-        assert heatmap.cursor == (4, 1)
-
-    on_stage(heatmap, act)
+    heatmap.show(matrix)
+    heatmap.cluster(True)
+    heatmap.put_cursor(4, 1)
+    await pilot.pause()
+    assert heatmap.cursor == (4, 1)
+    assert lines(heatmap)[-1].startswith("client 4 × client 1: 0.125")
+    heatmap.cluster(False)
+    await pilot.pause()
+    assert heatmap.cursor == (4, 1)
 
 
 @living(Heatmap)
@@ -224,22 +218,18 @@ def shown(table):
     return [row.key for row in table.rows]
 
 
-def test_only_rows_that_changed_are_sent_again(monkeypatch):
-    table = clients()
-
-    async def act(pilot):
-        table.show(ROWS)
-        await pilot.pause()
-        refreshed = Refreshed(table, monkeypatch)
-        table.show([client(row.key, 0.5) if row.key in (3, 7, 59) else row for row in ROWS])
-        await pilot.pause()
-        assert refreshed.lines == [4, 8]  # below the header; client 59 is out of sight
-        refreshed.lines.clear()
-        table.show([client(row.key, 0.5) if row.key in (3, 7, 59) else row for row in ROWS])
-        await pilot.pause()
-        assert refreshed.lines == []
-
-    on_stage(table, act)
+@living(clients)
+async def test_only_rows_that_changed_are_sent_again(table, pilot, monkeypatch):
+    table.show(ROWS)
+    await pilot.pause()
+    refreshed = Refreshed(table, monkeypatch)
+    table.show([client(row.key, 0.5) if row.key in (3, 7, 59) else row for row in ROWS])
+    await pilot.pause()
+    assert refreshed.lines == [4, 8]  # below the header; client 59 is out of sight
+    refreshed.lines.clear()
+    table.show([client(row.key, 0.5) if row.key in (3, 7, 59) else row for row in ROWS])
+    await pilot.pause()
+    assert refreshed.lines == []
 
 
 @living(clients)
@@ -306,21 +296,17 @@ def test_sorting_goes_round_all_columns_each_its_own_way():
         table.sort_by("trend")
 
 
-def test_a_click_chooses_a_row_and_on_the_header_an_order():
-    table = clients()
-
-    async def act(pilot):
-        table.show(ROWS)
-        await pilot.pause()
-        await pilot.click(table, offset=(10, 4))
-        assert table.selected == 3
-        await pilot.click(table, offset=(lines(table)[0].index("acc"), 0))
-        assert table.sort == ("accuracy", False)
-        await pilot.click(table, offset=(lines(table)[0].index("acc"), 0))
-        assert table.sort == ("accuracy", True)
-
-    app = on_stage(table, act)
-    assert [message.key for message in app.posted] == [0, 3]
+@living(clients)
+async def test_a_click_chooses_a_row_and_on_the_header_an_order(table, pilot):
+    table.show(ROWS)
+    await pilot.pause()
+    await pilot.click(table, offset=(10, 4))
+    assert table.selected == 3
+    await pilot.click(table, offset=(lines(table)[0].index("acc"), 0))
+    assert table.sort == ("accuracy", False)
+    await pilot.click(table, offset=(lines(table)[0].index("acc"), 0))
+    assert table.sort == ("accuracy", True)
+    assert [message.key for message in pilot.app.posted] == [0, 3]
 
 
 def log(rows):
@@ -357,20 +343,15 @@ async def test_a_table_that_follows_keeps_showing_its_end_unless_it_was_scrolled
     assert table.scroll_offset.y == 7
 
 
-def test_a_fault_in_a_drawing_is_a_sentence_in_its_place():
-    class Faulty(LineChart):
-        def draw(self, width, height, look):
-            raise ZeroDivisionError("a fault")
+class Faulty(LineChart):
+    def draw(self, width, height, look):
+        raise ZeroDivisionError("a fault")
 
-    chart = Faulty()
 
-    async def act(pilot):
-        await pilot.pause()
-        assert "Drawing failed. This is a bug in htfl-sim: ZeroDivisionError: a fault" in " ".join(
-            lines(chart)
-        ).replace("  ", "")
-
-    on_stage(chart, act)
+@living(Faulty)
+async def test_a_fault_in_a_drawing_is_a_sentence_in_its_place(chart, pilot):
+    said = " ".join(lines(chart)).replace("  ", "")
+    assert "Drawing failed. This is a bug in htfl-sim: ZeroDivisionError: a fault" in said
 
 
 def of_rounds(rounds=101):
@@ -437,24 +418,20 @@ def test_the_cursor_steps_from_one_x_to_the_next_and_stops_at_the_ends():
 
 
 @pytest.mark.long
-def test_the_mouse_points_at_the_nearest_x_while_it_is_pressed_on_the_plot():
-    chart = LineChart()
+@living(LineChart)
+async def test_the_mouse_points_at_the_nearest_x_while_it_is_pressed_on_the_plot(chart, pilot):
     chart.show(Figure([Series("a", np.arange(3.0))], over="rounds"))
-
-    async def act(pilot):
-        await pilot.pause()
-        left = lines(chart)[-2].index("└") + 1
-        middle = left + (78 - left) // 2  # of three rounds; the key at the line's end takes two columns
-        for move, x in ((pilot.mouse_down, left), (pilot.hover, middle), (pilot.mouse_up, middle)):
-            await move(chart, offset=(x, 8))
-        await pilot.hover(chart, offset=(77, 8))  # with no button pressed
-        await pilot.click(chart, offset=(1, 8))  # on the axis
-        await pilot.click(chart, offset=(77, 8))
-        chart.show(Figure([Series("a", np.arange(3.0))], x_label="layer"))  # not over rounds
-        await pilot.click(chart, offset=(40, 8))
-
-    app = on_stage(chart, act)
-    assert [message.x for message in app.posted] == [1, 2, 2, 3]  # moved to, and let go there
+    await pilot.pause()
+    left = lines(chart)[-2].index("└") + 1
+    middle = left + (78 - left) // 2  # of three rounds; the key at the line's end takes two columns
+    for move, x in ((pilot.mouse_down, left), (pilot.hover, middle), (pilot.mouse_up, middle)):
+        await move(chart, offset=(x, 8))
+    await pilot.hover(chart, offset=(77, 8))  # with no button pressed
+    await pilot.click(chart, offset=(1, 8))  # on the axis
+    await pilot.click(chart, offset=(77, 8))
+    chart.show(Figure([Series("a", np.arange(3.0))], x_label="layer"))  # not over rounds
+    await pilot.click(chart, offset=(40, 8))
+    assert [message.x for message in pilot.app.posted] == [1, 2, 2, 3]  # moved to, and let go there
 
 
 METHODS = [
