@@ -278,12 +278,9 @@ class Panel(Container):
     FOLLOWS_PROGRESS: ClassVar[bool] = False
     """Whether it shows the clients' places in an unfinished round, also after the first round."""
 
-    LABELS: ClassVar[Mapping[str, str]] = {}
-    """The labels of keys that do something else here than in other panels, by the action."""
-
     def labels(self) -> Mapping[str, str]:
-        """The labels of keys in the footer, where they differ from the table's."""
-        return self.LABELS
+        """The labels of keys that do something else here than in other panels, by the action."""
+        return {}
 
     def idle(self, view: View) -> Sequence[str]:
         """The arguments of its keys' actions that would do nothing now. The footer leaves them out."""

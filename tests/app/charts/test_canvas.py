@@ -19,7 +19,7 @@ from tui.app.charts.look import (
     Look,
     text_on,
 )
-from tui.app.widgets.canvas_widget import strips
+from tui.app.widgets.canvas_widget import strip
 from tui.common.cells import TELLING, apart, cut, fit
 
 NAMES = st.text(st.one_of(st.characters(), st.sampled_from("日本🙂e\u0301ก็\u200d\ufe0f👍🏽é|")), max_size=20)
@@ -50,17 +50,17 @@ def test_wide_characters_take_two_cells_marks_none_and_half_of_one_is_a_space():
 def test_a_strip_has_a_segment_for_each_run_of_one_style():
     canvas = Canvas.blank(6, 1, fg=1, bg=2)
     canvas.put(0, 2, "ab", 3, BOLD)
-    (strip,) = strips(canvas)
-    assert [segment.text for segment in strip] == ["  ", "ab", "  "]
-    assert [bool(segment.style.bold) for segment in strip] == [False, True, False]
+    row = strip(canvas, 0)
+    assert [segment.text for segment in row] == ["  ", "ab", "  "]
+    assert [bool(segment.style.bold) for segment in row] == [False, True, False]
     canvas = Canvas.blank(4, 1, fg=1)
     canvas.put(0, 1, "日", 1)
     canvas.fg[0, 2] = 7  # both cells of a wide character have one style
-    (strip,) = strips(canvas)
-    assert ("".join(segment.text for segment in strip), strip.cell_length) == (" 日 ", 4)
+    row = strip(canvas, 0)
+    assert ("".join(segment.text for segment in row), row.cell_length) == (" 日 ", 4)
     canvas = Canvas.blank(2, 1)
     canvas.flags[:] = REVERSE
-    (segment,) = strips(canvas)[0]
+    (segment,) = strip(canvas, 0)
     assert (segment.style.color, segment.style.bgcolor, segment.style.reverse) == (None, None, True)
 
 

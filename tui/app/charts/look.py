@@ -115,9 +115,8 @@ def row_text(codes: Array) -> str:
     return np.ascontiguousarray(codes, "<u4").tobytes().decode("utf-32-le")
 
 
-_BITS = enumerate(
-    (0, 3, 1, 4, 2, 5, 6, 7)
-)  # Unicode numbers dots 1 2 3 7 down the left, 4 5 6 8 down the right
+# Unicode numbers dots 1 2 3 7 down the left, 4 5 6 8 down the right.
+_BITS = enumerate((0, 3, 1, 4, 2, 5, 6, 7))
 _OF_UNICODE = sum((np.arange(256) >> ours & 1) << theirs for ours, theirs in _BITS)
 
 

@@ -261,9 +261,7 @@ class ClientsPanel(ClientTable):
     def draw(self, view: View) -> None:
         count = view.curves.clients or len(view.run.models)
         few = self.has_class("-wide") and count + 2 < room(self).height // 2
-        if few != self.has_class(
-            "-few"
-        ):  # a client's parts are then below the table, in the room that it leaves
+        if few != self.has_class("-few"):  # a client's parts are below the table, in the room that it leaves
             self.set_class(few, "-few")
             self.call_after_refresh(self.redraw)  # once they have their new sizes
         base.at_most(self._room, count + 2 if few else None)
@@ -383,10 +381,8 @@ def _data(samples: Samples | None, client: int, width: int) -> list[tuple[str, s
         return []
     few, shown, cells = ": few" if samples.few(client) else "", "", width * CLASS_LINES
     texts = [f"{name} ×{count}" for name, count in samples.largest(client)]
-    for kept in range(
-        min(len(texts), max(cells // len("1 ×1, "), 1)), 0, -1
-    ):  # the last words count the others
-        rest = len(texts) - kept
+    for kept in range(min(len(texts), max(cells // len("1 ×1, "), 1)), 0, -1):
+        rest = len(texts) - kept  # counted by the last words
         shown = ", ".join([*texts[:kept], *[f"{rest} more"] * bool(rest)])
         if cell_count(shown) <= cells:
             break

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial, partialmethod
 from pathlib import Path
 from statistics import fmean
-from typing import ClassVar
 
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
@@ -161,8 +160,6 @@ NOTE, LOW_NOTE = 3, 1  # rows of the note above the chart, and of a low panel
 class ComparePanel(SizedPanel):
     """Sessions in one chart, their results, and their different settings."""
 
-    LABELS: ClassVar[Mapping[str, str]] = {"chart": "measure", "previous": "lower", "next": "higher"}
-
     DEFAULT_CSS = """
     ComparePanel > .upper { height: 1fr; }
     ComparePanel > .caveat { height: auto; color: $text-warning; display: none; }
@@ -281,6 +278,9 @@ class ComparePanel(SizedPanel):
         """The band belongs to the row under the cursor."""
         if message.table is self._table:
             self.update()
+
+    def labels(self) -> Mapping[str, str]:
+        return {"chart": "measure", "previous": "lower", "next": "higher"}
 
     def idle(self, view: View) -> Sequence[str]:
         return () if view.compared else ("unit", "chart", "previous", "next", "filter")

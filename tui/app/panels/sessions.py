@@ -651,7 +651,7 @@ class SessionsPanel(SizedPanel):
         return "board" if self._board.folder else super().place
 
     def labels(self) -> Mapping[str, str]:
-        return {"unit": "cost", "chart": self._board.next_mode} if self._board.folder else super().labels()
+        return {"unit": "cost", "chart": self._board.next_mode} if self._board.folder else {}
 
     def draw(self, view: View) -> None:
         self._list.show_view(view)

@@ -33,12 +33,11 @@ CLUSTERING = "scipy.cluster.hierarchy"
 class CanvasWidget(Widget):
     """Base class of the widgets that draw all their content at once."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._canvas: Canvas | None = None  # None: out of date
+    def __init__(self) -> None:
+        super().__init__()
+        self._canvas: Canvas | None = None
+        """What the strips show."""
         self._strips: list[Strip] = []
-        self._stripped: Canvas | None = None
-        """The canvas that the strips show."""
         self._drawn_on: tuple[Look, Size, Offset] | None = None
         self._waiting = False
 
@@ -64,48 +63,43 @@ class CanvasWidget(Widget):
     def _renew(self) -> None:
         """Draw now if it is visible, and refresh the differences; otherwise when it is shown next."""
         self._waiting = False
-        before, self._canvas = self._canvas, None
-        if before is None or not self.is_on_screen:
+        drawn_on, self._drawn_on = self._drawn_on, None
+        rows = self._bring_up_to_date() if drawn_on is not None and self.is_on_screen else None
+        if rows is None:
             self.refresh()
-            return
-        self._bring_up_to_date()
-        after = self._canvas
-        assert after is not None
-        if after.chars.shape != before.chars.shape:
-            self.refresh()
-            return
-        left, top = self.content_region.x - self.region.x, self.content_region.y - self.region.y
-        if rows := after.changed_rows(before):
-            self.refresh(*(Region(left, top + row, after.width, 1) for row in rows))
+        elif rows:
+            left, top = self.content_region.x - self.region.x, self.content_region.y - self.region.y
+            self.refresh(*(Region(left, top + row, self._strips[row].cell_length, 1) for row in rows))
 
-    def _bring_up_to_date(self) -> None:
-        """Draw, unless the last drawing had the same data, size, theme, and scrolling."""
-        surface = (look_of(self), self.scrollable_content_region.size, self.scroll_offset)
-        if self._canvas is None or surface != self._drawn_on:
-            look, size, _ = surface
-            try:
-                self._canvas = self.draw(size.width, size.height, look)
-            except Exception as fault:  # an error in drawing must not end the app
-                self._canvas = look.blank(size.width, size.height)
-                said = f"Drawing failed. This is a bug in htfl-sim: {type(fault).__name__}: {fault}"
-                for row, line in enumerate(wrap(said, max(size.width, 1))):
-                    self._canvas.put(row, 0, line, look.text)
-            self._strips = strips(self._canvas, self._stripped, self._strips)
-            self._stripped = self._canvas
-            self._drawn_on = surface
+    def _bring_up_to_date(self) -> Sequence[int] | None:
+        """Draw, unless the last drawing had the same data, size, theme, and scrolling.
 
-
-def strips(canvas: Canvas, before: Canvas | None = None, known: Sequence[Strip] = ()) -> list[Strip]:
-    """One strip per row, one segment for each run of cells of one style. `known`: those of the canvas `before`."""
-    if before is None or before.chars.shape != canvas.chars.shape:
-        return [_strip(*row) for row in zip(*canvas.arrays(), strict=True)]
-    found = list(known)
-    for row in canvas.changed_rows(before):
-        found[row] = _strip(*(every[row] for every in canvas.arrays()))
-    return found
+        Returns the rows that differ from it; None if the size does.
+        """
+        look, size, _ = surface = (look_of(self), self.scrollable_content_region.size, self.scroll_offset)
+        if surface == self._drawn_on:
+            return ()
+        before = self._canvas
+        try:
+            canvas = self.draw(size.width, size.height, look)
+        except Exception as fault:  # an error in drawing must not end the app
+            canvas = look.blank(size.width, size.height)
+            said = f"Drawing failed. This is a bug in htfl-sim: {type(fault).__name__}: {fault}"
+            for row, line in enumerate(wrap(said, max(size.width, 1))):
+                canvas.put(row, 0, line, look.text)
+        self._canvas, self._drawn_on = canvas, surface
+        if before is None or before.chars.shape != canvas.chars.shape:
+            self._strips = [strip(canvas, row) for row in range(canvas.height)]
+            return None
+        rows = canvas.changed_rows(before)
+        for row in rows:
+            self._strips[row] = strip(canvas, row)
+        return rows
 
 
-def _strip(chars: Array, fg: Array, bg: Array, flags: Array) -> Strip:
+def strip(canvas: Canvas, row: int) -> Strip:
+    """A row of cells, with one segment for each run of cells of one style."""
+    chars, fg, bg, flags = (every[row] for every in canvas.arrays())
     changes = (np.diff(fg) != 0) | (np.diff(bg) != 0) | (np.diff(flags) != 0)
     changes &= chars[1:] != SECOND  # both cells of a wide character have its style
     starts = [0, *(np.flatnonzero(changes) + 1).tolist()] if len(chars) else []
@@ -280,7 +274,8 @@ class Heatmap(CanvasWidget, can_focus=True):
         """The figure in the given order, without a cursor."""
         self._order: Array | None = None
         """The order in which rows and columns are shown; None: as given."""
-        self._at: tuple[int, int] | None = None  # in the order shown
+        self.cursor: tuple[int, int] | None = None
+        """(row, column) of the matrix as given, or None without a cursor."""
         self.home = (0, 0)
         """The position of a new cursor, as (row, column) of the matrix as given."""
         self.clustered = False
@@ -292,7 +287,7 @@ class Heatmap(CanvasWidget, can_focus=True):
         columns: Sequence[str] | None = None,
         titles: tuple[Sequence[str], Sequence[str]] | None = None,
     ) -> None:
-        kept, matrix = self.cursor, np.atleast_2d(np.array(matrix, float))
+        matrix = np.atleast_2d(np.array(matrix, float))
         height, width = matrix.shape
         rows = [*map(str, range(height))] if rows is None else rows
         columns = [*map(str, range(width))] if columns is None else columns
@@ -300,19 +295,15 @@ class Heatmap(CanvasWidget, can_focus=True):
             labels = f"{len(rows)} row and {len(columns)} column labels"
             raise ValueError(f"a {height} × {width} heatmap has {labels}")
         self._given = replace(self._given, matrix=matrix, rows=rows, columns=columns, titles=titles)
-        self._arrange(kept)
-
-    @property
-    def cursor(self) -> tuple[int, int] | None:
-        """(row, column) of the matrix as given, or None without a cursor."""
-        return _through(self._order, self._at)
+        if self.cursor is not None and (self.cursor[0] >= height or self.cursor[1] >= width):
+            self.cursor = None
+        self._arrange()
 
     def put_cursor(self, row: int, column: int) -> None:
         """Put the cursor on (row, column) of the matrix as given, or on the nearest cell."""
         if self._given.matrix.size:
             rows, columns = self._given.matrix.shape
-            nearest = min(max(row, 0), rows - 1), min(max(column, 0), columns - 1)
-            self._set_cursor(_through(self._inverse, nearest))
+            self._set_cursor((min(max(row, 0), rows - 1), min(max(column, 0), columns - 1)))
 
     def change(self, **fields: Any) -> None:
         """Show the matrix with these fields of a HeatFigure: value_range, marked, unit, decimals, signed."""
@@ -322,15 +313,18 @@ class Heatmap(CanvasWidget, can_focus=True):
 
     def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor down and right in the order shown, up to the edges. The first move only shows it."""
-        if self._at is None:
+        if self.cursor is None:
             self.put_cursor(*self.home)
             return
-        (row, column), (height, width) = self._at, self._given.matrix.shape
-        self._set_cursor((min(max(row + rows, 0), height - 1), min(max(column + columns, 0), width - 1)))
+        moved = []
+        for order, place, by in zip(self._orders, self.cursor, (rows, columns), strict=True):
+            shown = int(np.flatnonzero(order == place)[0]) + by
+            moved.append(int(order[min(max(shown, 0), len(order) - 1)]))
+        self._set_cursor((moved[0], moved[1]))
 
     def action_hide_cursor(self) -> None:
         """Hide the cursor. Without a cursor, Escape is for other parts."""
-        if self._at is None:
+        if self.cursor is None:
             raise SkipAction
         self._set_cursor(None)
 
@@ -340,32 +334,31 @@ class Heatmap(CanvasWidget, can_focus=True):
             halves = look_of(self).painted
             cell = cell_at(self._figure(), *self.content_size, halves, offset.x, offset.y)
             if cell is not None:
-                self._set_cursor(cell)
+                rows, columns = self._orders
+                self._set_cursor((int(rows[cell[0]]), int(columns[cell[1]])))
 
     def cluster(self, clustered: bool) -> None:
         """Show similar rows and columns of a square matrix next to each other, or in their own order again."""
         if clustered != self.clustered:
             self.clustered = clustered
-            self._arrange(self.cursor)
+            self._arrange()
 
     @property
-    def _inverse(self) -> Array | None:
-        """The place in which each row and column is shown."""
-        return None if self._order is None else np.argsort(self._order)
+    def _orders(self) -> list[Array]:
+        """The rows and the columns as given, in the order shown."""
+        return [np.arange(size) if self._order is None else self._order for size in self._given.matrix.shape]
 
-    def _set_cursor(self, at: tuple[int, int] | None) -> None:
-        if at != self._at:
-            self._at = at
+    def _set_cursor(self, cell: tuple[int, int] | None) -> None:
+        if cell != self.cursor:
+            self.cursor = cell
             self.changed()
-            self.post_message(self.CursorMoved(self, self.cursor))
+            self.post_message(self.CursorMoved(self, cell))
 
-    def _arrange(self, kept: tuple[int, int] | None) -> None:
-        """Apply the chosen order, with the cursor still on the cell `kept` of the matrix."""
+    def _arrange(self) -> None:
+        """Apply the chosen order."""
         height, width = self._given.matrix.shape
         ordered = self.clustered and height == width and height > 2
         self._order = cluster_order(self._given.matrix) if ordered else None
-        there = kept is not None and kept[0] < height and kept[1] < width
-        self._at = _through(self._inverse, kept) if there else None
         self.changed()
 
     def draw(self, width: int, height: int, look: Look) -> Canvas:
@@ -373,23 +366,19 @@ class Heatmap(CanvasWidget, can_focus=True):
 
     def _figure(self) -> HeatFigure:
         given, order = self._given, self._order
-        places = np.arange(max(given.matrix.shape)) if order is None else np.argsort(order)
+        places = [np.argsort(each) for each in self._orders]
         row, column = (
-            None if at is None or at >= size else int(places[at])
-            for at, size in zip(given.marked, given.matrix.shape, strict=True)
+            None if at is None or at >= len(each) else int(each[at])
+            for each, at in zip(places, given.marked, strict=True)
         )
-        given = replace(given, marked=(row, column), cursor=self._at)
+        at = self.cursor and (int(places[0][self.cursor[0]]), int(places[1][self.cursor[1]]))
+        given = replace(given, marked=(row, column), cursor=at)
         if order is None:
             return given
         names = (given.rows, given.columns, *(given.titles or ()))
         rows, columns, *titles = ([each[place] for place in order] for each in names)
         both, matrix = (titles[0], titles[1]) if titles else None, given.matrix[np.ix_(order, order)]
         return replace(given, matrix=matrix, rows=rows, columns=columns, titles=both)
-
-
-def _through(order: Array | None, cell: tuple[int, int] | None) -> tuple[int, int] | None:
-    """A cell of a matrix whose rows and columns are in another order; None: as given, or no cell."""
-    return cell if order is None or cell is None else (int(order[cell[0]]), int(order[cell[1]]))
 
 
 def cluster_order(similarity: Array) -> Array:

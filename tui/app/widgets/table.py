@@ -225,10 +225,9 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         cursor: bool = False,
         follows: bool = False,
         sort: str | None = None,
-        id: str | None = None,
     ) -> None:
         """`sort`: the column by which rows are sorted at first; None: they stay in the given order."""
-        super().__init__(id=id)
+        super().__init__()
         self._columns = tuple(columns)
         self._all: Rows = ()
         self.rows: Rows = ()
