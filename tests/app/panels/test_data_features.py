@@ -16,7 +16,7 @@ from simulator.results.inspection.client_samples import ClassSample, ClientSampl
 from tests import sessions
 from tests.app.panels.stage import doing, on_stage, read
 from tui.app.panels import data_features as data
-from tui.app.panels.data_features import CHANGE, GAIN, RECALL, ClassMap, gone, sample_table
+from tui.app.panels.data_features import CHANGE, GAIN, RECALL, gone, sample_table
 from tui.app.view import Embeddings, SamplesRead, View, Wanted, session_of
 
 
@@ -276,22 +276,11 @@ def counts(folder: Path) -> View:
     return View(counted(run, own), client=0, sessions_dir=folder, pair=Pair(run.folder, partner, other))
 
 
-def of_mode(counts: View, mode: int) -> ClassMap | str:
+def shown(counts: View, mode: int) -> Any:
+    """What a mode shows: a ClassMap, or the sentence in its place."""
     samples = Samples.of(counts.run)
     assert samples is not None
     return data.class_map(counts, mode, samples)
-
-
-def shown(counts: View, mode: int) -> ClassMap:
-    found = of_mode(counts, mode)
-    assert isinstance(found, ClassMap)
-    return found
-
-
-def refused(counts: View, mode: int) -> str:
-    found = of_mode(counts, mode)
-    assert isinstance(found, str)
-    return found
 
 
 # What it says
@@ -350,7 +339,6 @@ def test_one_class_with_enough_samples_is_not_ranked_alone(counts: View) -> None
     """Class 4 has 42 samples, and the others have the 6 of client 1, with the gain of class 0."""
     found = shown(counts, CHANGE)
     mostly = (np.arange(10)[:, None] == 1) | (np.arange(10)[None] == 9)
-    assert found.before is not None
     few = replace(found, now=found.now.only(mostly), before=found.before.only(mostly))
     assert [each.label for each in few.changes if each.now.samples >= 20] == [9]
     assert data.most(few, 200).startswith("Classes gained most: 0 (")
@@ -361,17 +349,17 @@ def test_one_class_with_enough_samples_is_not_ranked_alone(counts: View) -> None
 
 def test_sessions_without_counts_say_how_to_get_them(folder: Path, counts: View) -> None:
     old = View(read(folder / "main"), sessions_dir=folder)
-    assert refused(old, RECALL).startswith("Round 20 has no counts of answers by class.")
-    assert "press m and set evaluation.classes to true" in refused(old, CHANGE)
-    assert refused(old, GAIN).startswith("No session here has the same clients under Standalone.")
-    assert refused(replace(counts, round=1), CHANGE).startswith("No earlier round has counts")
-    assert refused(replace(counts, round=0), RECALL) == data.NO_RECALL
+    assert shown(old, RECALL).startswith("Round 20 has no counts of answers by class.")
+    assert "press m and set evaluation.classes to true" in shown(old, CHANGE)
+    assert shown(old, GAIN).startswith("No session here has the same clients under Standalone.")
+    assert shown(replace(counts, round=1), CHANGE).startswith("No earlier round has counts")
+    assert shown(replace(counts, round=0), RECALL) == data.NO_RECALL
     pair = counts.pair
     assert pair is not None
     bare = replace(counts, pair=replace(pair, other=read(folder / "base")))
-    assert refused(bare, GAIN).startswith("base has no counts of answers by class in round 18. Press A")
+    assert shown(bare, GAIN).startswith("base has no counts of answers by class in round 18. Press A")
     base = View(counted(read(folder / "base"), alone), sessions_dir=folder)
-    assert refused(base, GAIN).startswith("This session is Standalone itself.")
+    assert shown(base, GAIN).startswith("This session is Standalone itself.")
 
 
 # On screen

@@ -88,22 +88,10 @@ def test_a_ledger_is_read_whole_once_for_every_round_it_has(tmp_path: Path) -> N
     assert reader.sketch() and len(reader.sketches[folder].mean) == 3
 
 
-def test_a_damaged_session_is_listed_without_a_curve_and_keeps_no_other_from_having_one(
+def test_a_session_or_a_ledger_that_cannot_be_read_is_damaged_and_keeps_no_other_from_a_curve(
     tmp_path: Path,
 ) -> None:
-    broken = sessions.make(tmp_path / "broken", rounds=1, clients=2)
-    sound = sessions.make(tmp_path / "sound", rounds=1, clients=2)
-    (broken / "session.json").write_text("{")
-    reader = library_of(tmp_path)
-    found = reader.read(tmp_path)[0]
-    assert found.state == "damaged" and found.error
-    reader.sketch()
-    assert list(reader.sketches) == [sound]
-
-
-def test_a_ledger_that_cannot_be_read_makes_its_session_damaged_with_the_reason(tmp_path: Path) -> None:
-    broken = sessions.make(tmp_path / "broken", rounds=8, clients=2)
-    sound = sessions.make(tmp_path / "sound", rounds=8, clients=2)
+    broken, sound = (sessions.make(tmp_path / name, rounds=8, clients=2) for name in ("broken", "sound"))
     reader = library_of(tmp_path)
     before = reader.read(tmp_path)
     reader.sketch()
@@ -117,6 +105,11 @@ def test_a_ledger_that_cannot_be_read_makes_its_session_damaged_with_the_reason(
     assert second == before[1]
     assert list(reader.sketches) == [sound]
     assert not reader.sketch()  # it is not read over and over
+    (broken / "session.json").write_text("{")
+    anew = library_of(tmp_path)
+    assert anew.sketch() and list(anew.sketches) == [sound]
+    first = anew.read(tmp_path)[0]
+    assert first.state == "damaged" and "session.json" in str(first.error)
 
 
 @pytest.mark.long
