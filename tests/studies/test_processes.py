@@ -1,11 +1,12 @@
 """Sweeps as processes: stopped, killed, steered, at the same time; what they leave is what undisturbed runs leave."""
 
+import itertools
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.reliability.sessions import AnyProcess, configuration, finish, messag
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 LONG = 40
+FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 METHODS = ("standalone", "fedgh")
 Committed = tuple[list[dict[str, Any]], dict[str, str]]
 FAILING = """
@@ -156,3 +158,33 @@ def test_branching_off_a_round_equals_fork_and_run_by_hand(tmp_path: Path) -> No
         setting = ["--set", f"method.mu={mu}", "--rounds", "5"]
         finish(tmp_path, "fork", "parent", "--at-round", "2", "--session", f"m{mu}", *setting, "--run")
         assert federations.committed(tmp_path / "t" / f"mu{mu}") == federations.committed(tmp_path / f"m{mu}")
+
+
+@pytest.mark.skipif(not FASHION_MNIST.is_dir(), reason="needs Debian's dataset-fashion-mnist")
+def test_a_study_killed_five_times_ends_as_undisturbed_runs_do(tmp_path: Path) -> None:
+    """FedLoRA, Standalone, FedGH and FedSSA on Fashion-MNIST, 3 seeds: sweep and points are killed by turns."""
+    methods, seeds = ("fedlora", "standalone", "fedgh", "fedssa"), range(3)
+    small = ["--dataset", "fashion_mnist", "--rounds", "3", "--set", "data.limit=1500"]
+    axes = ["--over", f"method={','.join(methods)}", "--over", "seed=0..2"]
+    words = ["t", "--preset", "{method}_htm5", *small, *axes]
+
+    def done() -> int:
+        return sum(rounds(tmp_path / "t" / f"{method}-s{seed}") for method in methods for seed in seeds)
+
+    for kill in range(5):
+        before = done()
+        with sweeping(tmp_path, *words, "--jobs", "2") as process:
+            while done() <= before:
+                assert process.poll() is None, messages(tmp_path)
+                time.sleep(0.01)
+            for victim in workers_of(process) if kill % 2 else [process.pid]:
+                with suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
+            if kill % 2:
+                process.kill()
+    finish(tmp_path, "sweep", "t", "--jobs", "2")
+    for method, seed in itertools.product(methods, seeds):
+        name = f"{method}-s{seed}"
+        finish(tmp_path, "run", "--preset", f"{method}_htm5", *small, f"--seed={seed}", "--session", name)
+        assert federations.committed(tmp_path / "t" / name) == federations.committed(tmp_path / name)
+        assert checkpoints.verify(tmp_path / "t" / name) == []

@@ -6,6 +6,9 @@ import json
 import math
 import random
 import shutil
+import subprocess
+import sys
+import time
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, replace
@@ -779,3 +782,36 @@ def lines_of(status: Status) -> str:
     with redirect_stderr(io.StringIO()) as said:
         PointLines("t").tell(status)
     return said.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_study_killed_twenty_times_ends_with_the_same_choice(tmp_path: Path) -> None:
+    """Real processes, each killed without warning soon after its first round. By two to 8 rounds, the 4 trials of a
+    method take 4·2 + 2·2 + 1·4 = 16 rounds.
+    """
+    line = [
+        sys.executable, "-c", "import sys; from htfl_sim.command import main; sys.exit(main())",
+        "tune", "t", "--over", "method=fedproto", "--budget", "4", "--halving", "2",
+        "--rounds", "8", "--seeds", "0", "--key", "training.lr", "--set", "data.limit=200",
+        "--no-progress",
+    ]  # fmt: skip
+    ends = {}
+    for name, kills in (("alone", 0), ("killed", 20)):
+        home = tmp_path / name
+        home.mkdir()
+        for kill in range(kills):
+            before = sum(rounds_of(home / "sessions" / "t").values())
+            process = subprocess.Popen(line, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while process.poll() is None and sum(rounds_of(home / "sessions" / "t").values()) == before:
+                time.sleep(0.02)
+            time.sleep(kill % 5 * 0.1)
+            assert process.poll() is None, f"it ended after {kill} kills"
+            process.kill()
+            process.wait()
+        done = subprocess.run([*line, "--json"], cwd=home, capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout.splitlines()[-1])  # progress comes before it, a line each
+        ends[name] = [(row["method"], row["values"], row["score"], row["final"]) for row in found["methods"]]
+        assert [row["rounds"] for row in found["methods"]] == [16, 16]
+        assert sum(rounds_of(home / "sessions" / "t").values()) == 2 * (16 + 8)  # with the final runs
+    assert ends["alone"] == ends["killed"]
