@@ -1,5 +1,6 @@
 """Tuning from Python: search each method's hyper-parameters with the same budget, then run the chosen values."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -268,7 +269,8 @@ def tune(
 
     launch = Launch(folders.data_folder(data_dir).absolute(), files=files, reuse=reuse)
     with shown.heeded() as interrupt, shown.points(progress) as observe:
-        result = run(folder_of(name, sessions_dir), asked, launch, jobs, observe, interrupt.reason, on=on)
+        stop, folder = interrupt.reason, folder_of(name, sessions_dir)
+        result = run(folder, asked, launch, jobs, observe, stop, on=on, say=warnings.warn)
     if interrupt.came:
         raise KeyboardInterrupt
     if result.failed:

@@ -9,6 +9,7 @@ depends neither on the order in which points finish, nor on a stop in between.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,24 +117,27 @@ def tune(
 ) -> SweepResult:
     """Run, or continue, a tuning study until all is done or `stop` returns a reason. None: the request that is there.
 
-    Raises ConfigError for another request, one that cannot be carried out, and trials without an eval accuracy;
-    SessionError if other code made the finished trials; SessionUnreadable if there is no such study, or a trial is
-    damaged; Locked, and DiskError.
+    `say` receives, once each, notes about settings without effect, and warnings of trials. Raises ConfigError for
+    another request, one that cannot be carried out, and trials without an eval accuracy; SessionError if other code
+    made the finished trials; SessionUnreadable if there is no such study, or a trial is damaged; Locked, and DiskError.
     """
     request, launch = agreed(folder, request, launch)
     result = SweepResult(())
+    once = cache(say)  # each step begins the executor and its trials anew
     for step in steps(folder, request, launch.data_dir):
         planned = plan_of(folder, request, step, launch)
         there = [each for each in step.points if status_of(folder, each).round >= step.upto]
         if len(there) < len(step.points):
-            check_code(folder, there, say, "choose another name for the study")
+            check_code(folder, there, once, "choose another name for the study")
         kind = backend(on) if len(there) < len(step.points) else Here
         last = request.last_at(step.upto) if step.trials else 0
         reuse = launch.reuse if on == HERE else False
         going = replace(launch, upto=step.upto, last=last, reuse=reuse)
         with kind(step.points, going, jobs) as place, planned.open(waiting, steal=steal) as group:
+            for warning in place.warnings:
+                once(warning)
             group.write({TUNING: text_of(asdict(request))})
-            result = Sweep(group, planned, step.points, place, going, observe).run(stop)
+            result = Sweep(group, planned, step.points, place, going, observe, once).run(stop)
             failed = [each for each in result.failed if not (step.trials and each.diverged)]
             over = not result.reason and not failed
             group.close("finished" if over else "stopped")

@@ -244,6 +244,13 @@ def test_trials_of_other_or_unknown_code_are_named_first(tmp_path: Path, monkeyp
     assert [each.partition(",")[0] for each in said] == [f"t/{first.name} was made by an older htfl-sim"]
 
 
+@pytest.mark.usefixtures("here")
+def test_a_setting_without_effect_is_said_once_though_each_step_begins_anew(tmp_path: Path) -> None:
+    said, asked = list[str](), replace(ONE, base=ONE.base | {"runtime": {"gpus_per_point": 0.5}})
+    tune(tmp_path / "t", asked, Launch(tmp_path), say=said.append)
+    assert [each.partition(":")[0] for each in said] == ["runtime.gpus_per_point = 0.5 changes nothing here"]
+
+
 @pytest.mark.long
 def test_halving_continues_the_best_and_repeats_no_round(tmp_path: Path, small: dict[str, Any]) -> None:
     rounds, [_, chosen] = rounds_of(tmp_path / "t"), tuned(tmp_path / "t")
