@@ -34,7 +34,7 @@ from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO, channels, contrast
 from simulator.studies.selection import Seeds
 from tests import sessions
-from tests.app.driving import drive, notices, opened, shown, until
+from tests.app.driving import driven, notices, opened, shown, until
 from tui.app.app import FILE, SESSIONS, HtflApp, Preferences, free_path, write_csv
 from tui.app.charts.look import VIRIDIS_256, Look
 from tui.app.dialogs.base import Behind, Text
@@ -54,10 +54,9 @@ ROUNDS = 12
 
 
 @pytest.mark.long
-def test_enter_leads_to_more_of_the_client_and_escape_back(home: Path) -> None:
+async def test_enter_leads_to_more_of_the_client_and_escape_back(home: Path) -> None:
     app = opened(home, "main", "live", "clients", "similarity")
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         await until(pilot, lambda: app.focused is app.panel.first())
         assert isinstance(app.focused, Table) and app.focused.selected == 3  # the worst of the four
@@ -70,14 +69,11 @@ def test_enter_leads_to_more_of_the_client_and_escape_back(home: Path) -> None:
             await pilot.press("escape")
             await until(pilot, lambda panel=panel: app.panel.id == panel)  # type: ignore[misc]
 
-    drive(app, script)
-
 
 @pytest.mark.long
-def test_words_for_sessions_leave_the_clients_alone_and_are_there_again(home: Path) -> None:
+async def test_words_for_sessions_leave_the_clients_alone_and_are_there_again(home: Path) -> None:
     app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         await pilot.press("2", "slash", *"cnn2", "enter", "1")
         assert app.view.filter == "cnn2"  # Live lists clients, too
@@ -92,21 +88,16 @@ def test_words_for_sessions_leave_the_clients_alone_and_are_there_again(home: Pa
         await pilot.press("2")
         assert app.view.filter == ""
 
-    drive(app, script)
-
 
 @pytest.mark.long
-def test_a_line_that_is_typed_keeps_the_focus_when_the_panel_would_take_it(home: Path) -> None:
+async def test_a_line_that_is_typed_keeps_the_focus_when_the_panel_would_take_it(home: Path) -> None:
     app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         await pilot.press("slash")
         app._focus_panel()  # as after a session has been read
         await pilot.press(*"cnn2")
         assert isinstance(app.focused, Input) and app.focused.value == "cnn2"
-
-    drive(app, script)
 
 
 # What a change of panel costs: each thing is drawn once, in the size that it will have.
@@ -138,12 +129,11 @@ async def settled(app: HtflApp, pilot: Pilot[Any], *keys: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["1", pytest.param("7", marks=pytest.mark.long)])
-def test_a_panel_that_is_shown_again_is_drawn_once(
+async def test_a_panel_that_is_shown_again_is_drawn_once(
     app: HtflApp, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[str | None] = []
-
-    async def script(pilot: Pilot[Any]) -> None:
+    async with driven(app) as pilot:
         await settled(app, pilot, key, "2" if key == "1" else "1")
         for panel in app.panels:
             whole = panel.draw  # type: ignore[attr-defined]
@@ -152,8 +142,6 @@ def test_a_panel_that_is_shown_again_is_drawn_once(
             )
         await settled(app, pilot, key)
         assert drawn == [app.panel.id]
-
-    drive(app, script)
 
 
 def test_the_screen_behind_a_dialog_has_the_colors_that_textual_gives_it() -> None:
@@ -170,21 +158,19 @@ def test_the_screen_behind_a_dialog_has_the_colors_that_textual_gives_it() -> No
 
 
 @pytest.mark.long
-def test_a_hidden_table_scrolls_by_the_room_that_it_will_have(app: HtflApp) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
+async def test_a_hidden_table_scrolls_by_the_room_that_it_will_have(app: HtflApp) -> None:
+    async with driven(app) as pilot:
         await settled(app, pilot, "2", "1 j j", "2")
         table = app.panel.query(Table).first()
         assert table.selected == app.view.client
         assert table.scroll_offset.y == 0  # the third row is in sight of a table that begins at the first
 
-    drive(app, script)
-
 
 @pytest.mark.long
-def test_what_was_drawn_in_a_part_that_had_the_whole_screen_is_drawn_again_in_its_own_place(
+async def test_what_was_drawn_in_a_part_that_had_the_whole_screen_is_drawn_again_in_its_own_place(
     app: HtflApp,
 ) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
+    async with driven(app, size=(96, 40)) as pilot:
         await settled(app, pilot, "2 tab tab tab")
         facts = app.panel.query_one(Facts)
         app.main.set_focus(facts)
@@ -195,21 +181,16 @@ def test_what_was_drawn_in_a_part_that_had_the_whole_screen_is_drawn_again_in_it
         assert len(wide) < len(own), "the facts are too short for this test"
         assert [row.cells for row in facts.rows] == own
 
-    drive(app, script, size=(96, 40))
-
 
 @pytest.mark.parametrize(
     ("panel", "key"), [("2", "j"), pytest.param("1", "left_square_bracket", marks=pytest.mark.long)]
 )
-def test_a_key_that_moves_no_part_lays_nothing_out_anew(app: HtflApp, panel: str, key: str) -> None:
+async def test_a_key_that_moves_no_part_lays_nothing_out_anew(app: HtflApp, panel: str, key: str) -> None:
     laid_out: list[object] = []
-
-    async def script(pilot: Pilot[Any]) -> None:
+    async with driven(app) as pilot:
         await settled(app, pilot, panel, key)
         app.screen.screen_layout_refresh_signal.subscribe(app.screen, laid_out.append)
         await settled(app, pilot, key)
-
-    drive(app, script)
     assert laid_out == []
 
 
@@ -267,11 +248,10 @@ def hard_to_read(app: HtflApp, least: float) -> set[tuple[str, float]]:
         pytest.param("textual-light", ColorSystem.EIGHT_BIT, id="light-256", marks=pytest.mark.slow),
     ],
 )
-def test_every_panel_can_be_read(theme: str, system: ColorSystem, six: Path) -> None:
+async def test_every_panel_can_be_read(theme: str, system: ColorSystem, six: Path) -> None:
     app = HtflApp(LaunchOptions(six, six / "data"), six / "main")
     found: dict[str, set[tuple[str, float]]] = {}
-
-    async def look(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         app.console._color_system = system
         app.theme = theme
         await until(pilot, lambda: app.view.run.round == SIX)
@@ -282,20 +262,17 @@ def test_every_panel_can_be_read(theme: str, system: ColorSystem, six: Path) -> 
             await pilot.pause()
             if hard := hard_to_read(app, LEAST[system]):
                 found[panel] = hard
-
-    drive(app, look)
     assert found == {}
 
 
 @pytest.mark.long
-def test_names_in_any_script_are_shown_as_they_are(tmp_path: Path) -> None:
+async def test_names_in_any_script_are_shown_as_they_are(tmp_path: Path) -> None:
     held = sessions.samples(4) | {"classes": ["猫", "飛行機", "🐦", "狗", "naïve", "ก็", "6", "7", "8", "9"]}
     for name in ("試験🙂", "試験🐦"):
         sessions.make(tmp_path / name, rounds=2, clients=4, samples=held)
     app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "試験🙂")
     seen: dict[str, str] = {}
-
-    async def look(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await until(pilot, lambda: app.view.run.round == 2)
         for panel in PANELS:
             app.show_panel(panel)
@@ -304,8 +281,6 @@ def test_names_in_any_script_are_shown_as_they_are(tmp_path: Path) -> None:
         await until(pilot, lambda: "試験🐦" in text_of(app))  # once the folder is read
         seen["sessions"] = text_of(app)
         assert all(cell_len(line) == 120 for each in seen.values() for line in each.splitlines())
-
-    drive(app, look)
     assert [panel for panel, text in seen.items() if text.count("?") > text.count("? help")] == []
     assert [*seen][-1] == "sessions" and all("試験🙂" in text for text in seen.values())
     assert "飛行機" in seen["clients"]
@@ -359,11 +334,10 @@ def test_the_lines_of_a_chart_stay_apart_and_legible() -> None:
 
 
 @pytest.mark.long
-def test_status_row_panels_and_keys_are_all_sent_in_them(tmp_path: Path) -> None:
+async def test_status_row_panels_and_keys_are_all_sent_in_them(tmp_path: Path) -> None:
     sessions.make(tmp_path / "main", rounds=3, clients=4, samples=sessions.samples(4))
     app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main")
-
-    async def look(pilot: Pilot[Any]) -> None:
+    async with driven(app) as pilot:
         app.console._color_system = ColorSystem.EIGHT_BIT
         await until(pilot, lambda: app.view.run.round == 3)
         for panel in ("live", "data"):
@@ -378,8 +352,6 @@ def test_status_row_panels_and_keys_are_all_sent_in_them(tmp_path: Path) -> None
             assert kinds <= {ColorType.EIGHT_BIT, ColorType.DEFAULT, ColorType.STANDARD}
             ground = next(each.bgcolor for each in styles if each.bgcolor)
             assert len({*ground.get_truecolor()}) == 1  # the status row's
-
-    drive(app, look)
 
 
 # When a view is to be drawn again.
@@ -419,24 +391,19 @@ def clients(app: HtflApp) -> Table:
 
 
 @pytest.mark.long
-def test_theme_chart_sort_and_pins_are_there_again_at_the_next_start(home: Path) -> None:
+async def test_theme_chart_sort_and_pins_are_there_again_at_the_next_start(home: Path) -> None:
     first = opened(home, "main", "live", state=home / "state")
-
-    async def choose(pilot: Pilot[str]) -> None:
+    async with driven(first) as pilot:
         await until(pilot, lambda: first.view.run.round == 12 and first.focused is clients(first))
         await pilot.press("y", "o", "O", "p")
         first.theme = "nord"
         await until(pilot, lambda: bool(first.view.pinned))
-
-    async def look(pilot: Pilot[str]) -> None:
+    again = opened(home, "main", "live", state=home / "state")
+    async with driven(again) as pilot:
         await until(pilot, lambda: again.view.run.round == 12)
         assert (again.theme, again.view.chart, again.view.sort) == ("nord", 1, ("change", False))
         assert again.view.pinned == first.view.pinned
         await until(pilot, lambda: clients(again).sort == ("change", False))
-
-    drive(first, choose)
-    again = opened(home, "main", "live", state=home / "state")
-    drive(again, look)
 
 
 def test_what_cannot_be_read_is_as_at_a_first_start_and_leaves_the_rest(tmp_path: Path) -> None:
@@ -522,10 +489,9 @@ ENDINGS: list[tuple[str, str, str, str | Ending]] = [
 
 
 @pytest.mark.long
-def test_a_notice_disappears_when_its_cause_ends(of_two: Path) -> None:
+async def test_a_notice_disappears_when_its_cause_ends(of_two: Path) -> None:
     app = opened(of_two)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app, toasts=True) as pilot:
         await shown(app, pilot)
         for before, key, said, ending in ENDINGS:
 
@@ -542,20 +508,15 @@ def test_a_notice_disappears_when_its_cause_ends(of_two: Path) -> None:
             await until(pilot, lambda: not stands())
             assert not any(said in each for each in notices(app))
 
-    drive(app, script, toasts=True)
 
-
-def test_without_a_session_the_reason_is_that_and_ends_with_it(of_two: Path) -> None:
+async def test_without_a_session_the_reason_is_that_and_ends_with_it(of_two: Path) -> None:
     app = opened(of_two, None)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await until(pilot, lambda: app.panel.id == "sessions")
         await press(pilot, "1 m")
         assert notices(app) == ["No session is open. Press a to open one or n to start a run."]
         app.open_session(of_two / "main")
         assert notices(app) == []
-
-    drive(app, script)
 
 
 def test_why_a_round_is_refused_is_said_while_it_is_the_one_shown() -> None:
@@ -569,10 +530,9 @@ def test_why_a_round_is_refused_is_said_while_it_is_the_one_shown() -> None:
 
 
 @pytest.mark.long
-def test_notices_are_said_only_while_true_and_none_twice(of_two: Path) -> None:
+async def test_notices_are_said_only_while_true_and_none_twice(of_two: Path) -> None:
     app = opened(of_two)
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await shown(app, pilot)
         app.runs.ended(RunEnded(of_two / "main", "stopped"))
         assert notices(app) == ["main is stopped."]
@@ -590,11 +550,9 @@ def test_notices_are_said_only_while_true_and_none_twice(of_two: Path) -> None:
         shutil.move(of_two / "away", of_two / "main")
         await until(pilot, lambda: notices(app) == ["Wrote it."])  # it can be read again
 
-    drive(app, script)
-
 
 @pytest.mark.parametrize("size", [(60, 16), pytest.param((120, 40), marks=pytest.mark.long)])
-def test_notices_hide_no_line_of_keys(size: tuple[int, int], of_two: Path) -> None:
+async def test_notices_hide_no_line_of_keys(size: tuple[int, int], of_two: Path) -> None:
     app = opened(of_two)
 
     def hidden(line: Region) -> bool:
@@ -606,7 +564,7 @@ def test_notices_hide_no_line_of_keys(size: tuple[int, int], of_two: Path) -> No
         await until(pilot, lambda: len(app.screen.query(Toast)) == 2)
         await until(pilot, lambda: all(toast.region.height for toast in app.screen.query(Toast)))
 
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app, size=size, toasts=True) as pilot:
         await shown(app, pilot)
         await say(pilot)
         for row in ("#status", "#tabs", "#keys"):
@@ -618,8 +576,6 @@ def test_notices_hide_no_line_of_keys(size: tuple[int, int], of_two: Path) -> No
         app.push_screen(Text("A long text", "line\n" * 60))
         await say(pilot)
         assert not hidden(app.screen.query_one(".hint", Static).region)
-
-    drive(app, script, size=size, toasts=True)
 
 
 def test_the_mouse_is_given_to_the_terminal_and_taken_back() -> None:
