@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from textual.events import MouseDown, MouseMove, MouseUp
-from textual.pilot import Pilot
 from textual.widgets import Input
 
 from htfl_sim.configuring import Choices
@@ -20,7 +19,7 @@ from simulator.results.analysis.events import Effect, Window
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.driving import drive, driven, method_choice, opened, text, until
+from tests.app.driving import driven, method_choice, opened, text, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs.base import SMALLEST, Choose, Dialog, Text, TooSmall, confirm
@@ -102,7 +101,7 @@ def unreadable(app: HtflApp) -> list[str]:
     ]
 
 
-def pictures(
+async def pictures(
     name: str,
     home: Path,
     sizes: Sequence[tuple[int, int]] = SIZES,
@@ -114,7 +113,7 @@ def pictures(
     app = opened(home, None, glyphs=glyphs)
     seen: dict[tuple[int, int], str] = {}
 
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app, sizes[0]) as pilot:
         dialog = DIALOGS[name](read(home / "main"), home)
         app.push_screen(dialog)
         await until(pilot, lambda: app.screen is dialog)
@@ -124,17 +123,15 @@ def pictures(
             await pilot.pause()
             seen[size] = text(app)
             assert not legible or unreadable(app) == []
-
-    drive(app, script, sizes[0])
     return seen
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name == "fork" else pytest.mark.long) for name in DIALOGS]
 )
-def test_a_dialog_holds_at_each_size(name: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dialog_holds_at_each_size(name: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At each size its last line is in sight, also in the smallest terminal."""
-    seen = pictures(name, home, [*SIZES, SMALLEST])
+    seen = await pictures(name, home, [*SIZES, SMALLEST])
     for (width, height), shown in seen.items():
         lines = shown.splitlines()
         last = [
@@ -145,11 +142,11 @@ def test_a_dialog_holds_at_each_size(name: str, home: Path, monkeypatch: pytest.
         if (width, height) != SMALLEST:
             assert shown.count("╭") == shown.count("╯") == 1
             check(f"{name}-{width}x{height}", shown)
-    in_ascii = pictures(name, home, [MIDDLE], glyphs="ascii")[MIDDLE]
+    [in_ascii] = (await pictures(name, home, [MIDDLE], glyphs="ascii")).values()
     assert in_ascii.isascii()
     check(f"{name}-120x40-ascii", in_ascii)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert pictures(name, home, [MIDDLE], legible=True) == {MIDDLE: seen[MIDDLE]}
+    assert await pictures(name, home, [MIDDLE], legible=True) == {MIDDLE: seen[MIDDLE]}
 
 
 @pytest.mark.long

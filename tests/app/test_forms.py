@@ -3,7 +3,8 @@
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from htfl_sim.errors import ConfigError, DataError
 from simulator.config import Config
 from simulator.results.analysis.gain import SHADOW, Pair, Partners
 from tests import sessions
-from tests.app.driving import drive, driven, method_choice, notices, opened, shown, typed_at_once, until
+from tests.app.driving import driven, method_choice, notices, opened, shown, typed_at_once, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs import upkeep
@@ -74,19 +75,18 @@ async def write(pilot: Pilot[str], name: str, *keys: str) -> str:
     return field(pilot.app, name).value  # type: ignore[arg-type]
 
 
-def in_form(home: Path, form: Any, script: Callable[[HtflApp, Pilot[str]], Any], **about: Any) -> list[Any]:
-    """Run a script with a form open. Returns what the form returned. A function receives the run first."""
-    app, given = opened(home), list[Any]()
-
-    async def run(pilot: Pilot[str]) -> None:
+@asynccontextmanager
+async def in_form(
+    home: Path, form: Any, then: Callable[[Any], object] = lambda given: None, **about: Any
+) -> AsyncIterator[tuple[HtflApp, Pilot[Any]]]:
+    """The app with a form open. then: receives what the form returns. A form that is a function receives the run."""
+    app = opened(home)
+    async with driven(app, **about) as pilot:
         await shown(app, pilot)
-        app.ask(form(app.view.run) if callable(form) else form, given.append)
+        app.ask(form(app.view.run) if callable(form) else form, then)
         await until(pilot, lambda: bool(app.screen.query("#fault")))
         await pilot.pause()
-        await script(app, pilot)
-
-    drive(app, run, **about)
-    return given
+        yield app, pilot
 
 
 @pytest.mark.long
@@ -135,16 +135,14 @@ def test_a_switch_has_what_differs_from_the_settings_in_force() -> None:
     assert form.accept(to) == SwitchWish("fedgh", ("rounds=99",))
 
 
-def test_a_switch_that_cannot_be_is_refused_in_the_dialog(home: Path) -> None:
-    async def script(app: HtflApp, pilot: Pilot[str]) -> None:
+async def test_a_switch_that_cannot_be_is_refused_in_the_dialog(home: Path) -> None:
+    async with in_form(home, SwitchDialog(FEDLORA, CHOICES, "…")) as (app, pilot):
         await until(pilot, lambda: bool(app.screen.query("#parameters Input")))
         await pilot.press("enter")
         await until(pilot, lambda: "nothing would change" in part(app, "fault"))
         field(app, "other").value = "training.lr=fast"
         await pilot.press("enter")
         await until(pilot, lambda: "training.lr" in part(app, "fault"))
-
-    in_form(home, SwitchDialog(FEDLORA, CHOICES, "…"), script)
 
 
 class Slow(Form[str]):
@@ -158,12 +156,11 @@ class Slow(Form[str]):
         return "done"
 
 
-def test_a_slow_answer_is_said_to_be_worked_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    form = Slow("Slow", [Field("x")])
+async def test_a_slow_answer_is_said_to_be_worked_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    form, given = Slow("Slow", [Field("x")]), list[str]()
     timers: list[tuple[float, Callable[[], None]]] = []
     monkeypatch.setattr(form, "set_timer", lambda *timer: timers.append(timer))
-
-    async def script(app: HtflApp, pilot: Pilot[str]) -> None:
+    async with in_form(home, form, given.append) as (app, pilot):
         title = app.screen.query_one(".title", Static)
         await pilot.press("enter")
         assert str(title.content) == "Slow"
@@ -172,8 +169,7 @@ def test_a_slow_answer_is_said_to_be_worked_on(home: Path, monkeypatch: pytest.M
         assert (seconds, str(title.content)) == (0.5, "Slow · checking…")
         form.answered = True
         await until(pilot, lambda: len(app.screen_stack) == 1)
-
-    assert in_form(home, form, script) == ["done"]
+    assert given == ["done"]
 
 
 # What a form says before it sets anything going, and what it refuses. A round of the sessions here took 2.5 s.
@@ -410,7 +406,9 @@ async def test_the_name_given_on_the_command_line_is_offered_while_it_is_free(ho
 
 
 @pytest.mark.long
-def test_a_missing_data_set_is_replaced_or_downloaded(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_data_set_is_replaced_or_downloaded(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[Callable[[int, int | None], None]] = []
     there: list[bool] = []
 
@@ -421,8 +419,7 @@ def test_a_missing_data_set_is_replaced_or_downloaded(home: Path, monkeypatch: p
         raise DataError("no network.")
 
     monkeypatch.setattr(catalog, "fetch_dataset", fetch)
-
-    async def script(app: HtflApp, pilot: Pilot[str]) -> None:
+    async with in_form(home, new_run(home, preset="fedlora_htm5")) as (app, pilot):
         assert "Missing: cifar10" in part(app, "remark")
         await pilot.press("ctrl+f")
         assert part(app, "remark") == "downloading cifar10…"  # before the first byte
@@ -443,26 +440,21 @@ def test_a_missing_data_set_is_replaced_or_downloaded(home: Path, monkeypatch: p
         await app.workers.wait_for_complete()
         assert len(app.screen_stack) == 1 and app.is_running
 
-    in_form(home, new_run(home, preset="fedlora_htm5"), script)
-
 
 @pytest.mark.long
-def test_a_new_run_on_own_data_says_what_it_would_read(home: Path) -> None:
+async def test_a_new_run_on_own_data_says_what_it_would_read(home: Path) -> None:
     (home / "t.csv").write_text("n,x,y\n1,5,a\n2,7,b\n3,9,a\n")
-
-    async def script(app: HtflApp, pilot: Pilot[str]) -> None:
+    async with in_form(home, new_run(home)) as (app, pilot):
         field(app, "dataset").value = str(home / "t.csv")
         await until(pilot, lambda: "nothing says which column holds the classes" in part(app, "remark"))
         field(app, "set").value = "data.target=y"
         await until(pilot, lambda: "Read: 3 samples, 2 classes, 2 features" in part(app, "remark"))
         assert "Warning: Column 'n' numbers the rows (1, 2, …)" in part(app, "remark")
 
-    in_form(home, new_run(home), script)
-
 
 @pytest.mark.long
-def test_an_unknown_value_is_said_while_it_is_typed_with_the_nearest(home: Path) -> None:
-    async def script(app: HtflApp, pilot: Pilot[str]) -> None:
+async def test_an_unknown_value_is_said_while_it_is_typed_with_the_nearest(home: Path) -> None:
+    async with in_form(home, new_run(home), size=(80, 24)) as (app, pilot):
         await pilot.press(*"quickstrt")
         assert "preset: 'quickstrt' is not in the list. Did you mean quickstart" in part(app, "fault")
         assert listed(app)[0] == "quickstart"
@@ -477,12 +469,10 @@ def test_an_unknown_value_is_said_while_it_is_typed_with_the_nearest(home: Path)
         await pilot.press("backspace", "tab")  # left unfinished
         assert "'fedss' is not in the list" in part(app, "fault")
 
-    in_form(home, new_run(home), script, size=(80, 24))
-
 
 @pytest.mark.long
-def test_arrows_choose_and_settings_are_completed_word_by_word(home: Path) -> None:
-    async def script(app: HtflApp, pilot: Pilot[str]) -> None:
+async def test_arrows_choose_and_settings_are_completed_word_by_word(home: Path) -> None:
+    async with in_form(home, lambda run: ForkDialog(run, 7, home, KNOWN)) as (app, pilot):
         assert await write(pilot, "method", *"fed", "down", "down") == "fedssa"
         assert await write(pilot, "method", "down") == "fedgh"  # after the last, the first
         field(app, "method").value = ""
@@ -493,16 +483,12 @@ def test_arrows_choose_and_settings_are_completed_word_by_word(home: Path) -> No
         assert await write(pilot, "set", "down") == "training.lr=0.1 method.mu="
         await pilot.press("end", *"0.7")
         assert listed(app) == []  # a value is no name
-
-    async def of_its_method(app: HtflApp, pilot: Pilot[str]) -> None:
+    async with in_form(home, new_run(home), size=(80, 24)) as (app, pilot):
         await write(pilot, "method", *"fedgh")
         await write(pilot, "set", *"mse")
         assert "method.server_epochs=" in listed(app)
         await write(pilot, "set", *["backspace"] * 3, *"dalpha")
         assert listed(app)[0] == "data.alpha="
-
-    in_form(home, lambda run: ForkDialog(run, 7, home, KNOWN), script)
-    in_form(home, new_run(home), of_its_method, size=(80, 24))
 
 
 @pytest.mark.slow
@@ -570,15 +556,13 @@ def forked(tmp_path: Path, two: Path) -> Path:
     return shutil.copytree(two, tmp_path / "home")
 
 
-def in_app(forked: Path, script: Any, first: str | None = "main") -> None:
-    """Run a script in the app, with the real list of sessions."""
-    app = opened(forked, first, "sessions")
-
-    async def run(pilot: Pilot[Any]) -> None:
-        await shown(app, pilot, 3 if first else 0)
-        await script(app, pilot)
-
-    drive(app, run)
+@asynccontextmanager
+async def in_app(forked: Path) -> AsyncIterator[tuple[HtflApp, Pilot[Any]]]:
+    """The app with the real list of sessions."""
+    app = opened(forked, "main", "sessions")
+    async with driven(app) as pilot:
+        await shown(app, pilot, 3)
+        yield app, pilot
 
 
 async def put_cursor(app: HtflApp, pilot: Pilot[Any], name: str, number: int = 2) -> SessionList:
@@ -611,11 +595,10 @@ async def test_a_cursor_that_moves_while_the_list_is_drawn_stays_where_it_went(
 
 
 @pytest.mark.long
-def test_tags_and_a_note_are_written_listed_and_found_by_the_filter(forked: Path) -> None:
+async def test_tags_and_a_note_are_written_listed_and_found_by_the_filter(forked: Path) -> None:
     checkpoints.mark(forked / "main", ["paper"])
     checkpoints.mark(forked / "fork", ["old"], note="was wrong")
-
-    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+    async with in_app(forked) as (app, pilot):
         listed = await put_cursor(app, pilot, "fork")
         await pilot.press("N")
         assert isinstance(app.screen, NoteDialog)
@@ -636,12 +619,10 @@ def test_tags_and_a_note_are_written_listed_and_found_by_the_filter(forked: Path
             app.change(filter=words)
             assert sorted(row.key.name for row in listed.rows) == found  # type: ignore[union-attr]
 
-    in_app(forked, script)
-
 
 @pytest.mark.long
-def test_a_renamed_session_is_shown_and_marked_under_its_new_name(forked: Path) -> None:
-    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+async def test_a_renamed_session_is_shown_and_marked_under_its_new_name(forked: Path) -> None:
+    async with in_app(forked) as (app, pilot):
         app.mark_all((forked / "fork", forked / "main"))
         listed = await put_cursor(app, pilot, "main")
         await pilot.press("R", *"best", "enter")
@@ -650,12 +631,10 @@ def test_a_renamed_session_is_shown_and_marked_under_its_new_name(forked: Path) 
         await until(pilot, lambda: {row.key for row in listed.rows} == {forked / "best", forked / "fork"})
         assert notices(app)[-1] == "Renamed main to best."
 
-    in_app(forked, script)
-
 
 @pytest.mark.long
-def test_a_session_is_deleted_only_after_its_name_is_typed(forked: Path) -> None:
-    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+async def test_a_session_is_deleted_only_after_its_name_is_typed(forked: Path) -> None:
+    async with in_app(forked) as (app, pilot):
         app.mark_all((forked / "main",))
         await pilot.press("X")
         assert isinstance(app.screen, DeleteDialog)
@@ -669,11 +648,11 @@ def test_a_session_is_deleted_only_after_its_name_is_typed(forked: Path) -> None
         assert app.view.marked == () and notices(app)[-1] == "Deleted main."
         assert checkpoints.verify(forked / "fork") == []
 
-    in_app(forked, script)
-
 
 @pytest.mark.long
-def test_marked_sessions_are_deleted_until_one_stays(forked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_marked_sessions_are_deleted_until_one_stays(
+    forked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     remove = upkeep.sessions.remove
 
     def guarded(folder: Path) -> Path:
@@ -685,7 +664,7 @@ def test_marked_sessions_are_deleted_until_one_stays(forked: Path, monkeypatch: 
     for name in ("other", "third"):
         sessions.make(forked / name, rounds=3, clients=4)
 
-    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+    async with in_app(forked) as (app, pilot):
         listed = await put_cursor(app, pilot, "fork", 4)
         app.mark_all((forked / "main", forked / "fork", forked / "other", forked / "third"))
         await pilot.press("X")
@@ -699,8 +678,6 @@ def test_marked_sessions_are_deleted_until_one_stays(forked: Path, monkeypatch: 
         await until(pilot, lambda: {row.key for row in listed.rows} == {forked / "other", forked / "third"})
         assert app.view.marked == (forked / "other", forked / "third")
         assert notices(app)[-2:] == ["Deleted main, fork.", "other stays."]
-
-    in_app(forked, script)
 
 
 def test_a_session_that_a_process_runs_keeps_its_name_and_stays(forked: Path) -> None:

@@ -3,7 +3,8 @@
 import asyncio
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from simulator.results.analysis.ledger import CkaMeasurement
 from simulator.results.analysis.run import SessionData
 from simulator.results.inspection.client_samples import ClientSamples
 from tests import sessions
-from tests.app.driving import drive, driven, notices, opened, until
+from tests.app.driving import driven, notices, opened, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.dialogs import pages as page
@@ -53,36 +54,35 @@ def shown(app: HtflApp) -> str:
     return str(app.screen.query_one("#compared", Static).content)
 
 
-def described(folder: Path, script: Any, size: tuple[int, int] = (80, 24), **about: Any) -> None:
+@asynccontextmanager
+async def described(
+    folder: Path, size: tuple[int, int] = (80, 24), **about: Any
+) -> AsyncIterator[tuple[HtflApp, Pilot[Any]]]:
+    """The app with the settings of a session open, and a marked session to compare with."""
     app = opened(folder.parent, folder.name, **about)
-
-    async def run(pilot: Pilot[Any]) -> None:
+    async with driven(app, size) as pilot:
         await until(pilot, lambda: app.view.run.round == 12)
         app.mark_all([folder.parent / "third"])
         await until(pilot, lambda: len(app.view.compared) == 1)
         await pilot.press("D")
         await until(pilot, lambda: isinstance(app.screen, Describe))
         await pilot.pause()
-        await script(app, pilot)
-
-    drive(app, run, size)
+        yield app, pilot
 
 
 @pytest.mark.parametrize(("glyphs", "mark"), [("braille", "≠"), ("ascii", "!")])
-def test_a_difference_is_marked_and_comes_first(fork: Path, glyphs: Any, mark: str) -> None:
-    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+async def test_a_difference_is_marked_and_comes_first(fork: Path, glyphs: Any, mark: str) -> None:
+    async with described(fork, glyphs=glyphs) as (app, _):
         said = r"1 of \d+ settings differ from its parent main \(1 of 2\)\."
         assert re.fullmatch(said, shown(app))
         first, second, *_ = settings(app).splitlines()
         assert first.split() == [mark, "training.lr", "0.05", "there:", "0.01"]
         assert second.startswith("  ")
 
-    described(fork, script, glyphs=glyphs)
-
 
 @pytest.mark.long
-def test_tab_compares_with_a_marked_session_and_words_filter(fork: Path) -> None:
-    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+async def test_tab_compares_with_a_marked_session_and_words_filter(fork: Path) -> None:
+    async with described(fork) as (app, pilot):
         await pilot.press("tab")
         assert re.fullmatch(r"1 of \d+ settings differ from third \(2 of 2\)\.", shown(app))
         assert settings(app).splitlines()[0].split()[1:] == ["seed", "0", "there:", "7"]
@@ -95,16 +95,12 @@ def test_tab_compares_with_a_marked_session_and_words_filter(fork: Path) -> None
         await pilot.press("escape")
         assert len(app.screen_stack) == 1
 
-    described(fork, script)
 
-
-def test_the_settings_fit_the_smallest_terminal(fork: Path) -> None:
-    async def script(app: HtflApp, pilot: Pilot[Any]) -> None:
+async def test_the_settings_fit_the_smallest_terminal(fork: Path) -> None:
+    async with described(fork, (60, 16)) as (app, _):
         box = app.screen.query_one(".dialog").region
         assert box.right <= 60 and box.bottom <= 16
         assert app.screen.query_one(".hint").region.bottom < 16
-
-    described(fork, script, (60, 16))
 
 
 # The page that explains a client: it follows the run, the round, and the client selected.

@@ -4,8 +4,8 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from simulator.results.analysis.overview import Summary
 from simulator.results.analysis.run import SessionData
 from simulator.studies.board import StudySummary
 from tests import sessions
-from tests.app.driving import Blank, drive, driven, notices, opened, shown, until
+from tests.app.driving import Blank, driven, notices, opened, shown, until
 from tui.app import runs
 from tui.app.app import HtflApp
 from tui.app.dialogs.run_forms import ForkWish, NewRun
@@ -332,30 +332,26 @@ def live(four: Path) -> Iterator[Stores]:
         yield stores
 
 
-def drive_list(
-    four: Path,
-    script: Callable[[Pilot[str], HtflApp, SessionList], Awaitable[None]],
-    start: str | None = None,
-) -> None:
+@asynccontextmanager
+async def on_list(
+    four: Path, start: str | None = None
+) -> AsyncIterator[tuple[HtflApp, Pilot[Any], SessionList]]:
     """The app on the list of sessions, once that has been read."""
     app = opened(four, start, "sessions")
-
-    async def act(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await pilot.press("s")
         table = app.query_one(SessionList)
         await until(pilot, lambda: bool(table.found))
         await pilot.pause()
-        await script(pilot, app, table)
-
-    drive(app, act)
+        yield app, pilot, table
 
 
 def asked(store: Store) -> list[str]:
     return [command.kind for command in checkpoints.pending(store.folder)]
 
 
-def test_space_pauses_the_session_under_the_cursor_and_opens_nothing(four: Path, live: Stores) -> None:
-    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
+async def test_space_pauses_the_session_under_the_cursor_and_opens_nothing(four: Path, live: Stores) -> None:
+    async with on_list(four) as (app, pilot, table):
         table.put_cursor(four / "b")
         await pilot.press("space")
         await until(pilot, lambda: asked(live["b"]) == ["pause"])
@@ -365,12 +361,10 @@ def test_space_pauses_the_session_under_the_cursor_and_opens_nothing(four: Path,
         live["b"].answer(command, "applied", "no client trains", 4)
         await until(pilot, lambda: "b: pause: no client trains (after round 4)" in " ".join(notices(app)))
 
-    drive_list(four, script)
-
 
 @pytest.mark.long
-def test_on_a_marked_one_keys_mean_all_that_are_marked(four: Path, live: Stores) -> None:
-    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
+async def test_on_a_marked_one_keys_mean_all_that_are_marked(four: Path, live: Stores) -> None:
+    async with on_list(four) as (app, pilot, table):
         for name in "abc":
             table.put_cursor(four / name)
             await pilot.press("x")
@@ -384,19 +378,15 @@ def test_on_a_marked_one_keys_mean_all_that_are_marked(four: Path, live: Stores)
         assert [each.name for each in app.panel.steered()] == ["d"]
         assert "resume" in str(app.query_one("#keys", Static).content)
 
-    drive_list(four, script)
-
 
 @pytest.mark.long
-def test_of_the_session_shown_keys_mean_what_they_mean_everywhere(four: Path, live: Stores) -> None:
-    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
+async def test_of_the_session_shown_keys_mean_what_they_mean_everywhere(four: Path, live: Stores) -> None:
+    async with on_list(four, "a") as (app, pilot, table):
         await until(pilot, lambda: app.view.run.live)
         table.put_cursor(four / "a")
         await pilot.press("space")
         await until(pilot, lambda: "pausing…" in app.waiting)
         assert asked(live["a"]) == ["pause"]
-
-    drive_list(four, script, "a")
 
 
 class Desk:

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from textual.message import Message
-from textual.pilot import Pilot
 from textual.widgets import Static
 
 from checkpoints import SessionReader, Store
 from tests import sessions
-from tests.app.driving import drive, driven, opened, shown, text, typed_at_once, until
+from tests.app.driving import driven, opened, shown, text, typed_at_once, until
 from tests.app.panels.stage import on_stage, read
 from tui.app import watch
 from tui.app.app import HtflApp
@@ -269,7 +268,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-def test_each_question_is_answered_by_one_key(asked: Path) -> None:
+async def test_each_question_is_answered_by_one_key(asked: Path) -> None:
     *_, before, last = ledger = [dict(each) for each in SessionReader(asked / "main").records()]
     accuracies, means = last["accuracy"]["per_client"], [each["accuracy"]["mean"] for each in ledger]
     assert min(range(CLIENTS), key=accuracies.__getitem__) == WORST
@@ -298,21 +297,21 @@ def test_each_question_is_answered_by_one_key(asked: Path) -> None:
         "4": [[f"{size(last['bytes']['up_total'])} in all", f"mean accuracy {percent(means[-1])}"]],
         "E": [[f"{100 * statistics.fmean(each):.1f} %" for each in of_rounds]],
     }
-    answers(asked / "main", main)
-    answers(asked / "sinking", {"6": [["falling"]]})  # is it collapsing?
+    await answers(asked / "main", main)
+    await answers(asked / "sinking", {"6": [["falling"]]})  # is it collapsing?
     with Store.open(asked / "working") as store:  # how long? 10 of 20 rounds are done, of 2.5 seconds each
         store.heartbeat("running", round=10, rounds=LAST, phase="train", done=0, clients=CLIENTS)
-        answers(asked / "working", {"1": [["round 10/20 · running", "ETA 25 s"]]})
+        await answers(asked / "working", {"1": [["round 10/20 · running", "ETA 25 s"]]})
 
 
-def answers(session: Path, asked: dict[str, list[list[str]]]) -> None:
+async def answers(session: Path, asked: dict[str, list[list[str]]]) -> None:
     """Open the session in Live, and press each key from there. The screen then has the answers."""
     app = HtflApp(LaunchOptions(session.parent, session.parent / "data"), session)
 
     def seen() -> str:
         return " ".join(text(app).split())
 
-    async def script(pilot: Pilot[Any]) -> None:
+    async with driven(app) as pilot:
         await until(pilot, lambda: app.view.run.round > 0 and app.view.paired is not None)
         for key, found in asked.items():
             await pilot.press("1", key)
@@ -322,5 +321,3 @@ def answers(session: Path, asked: dict[str, list[list[str]]]) -> None:
             )
             if len(app.screen_stack) > 1:
                 await pilot.press("escape")
-
-    drive(app, script)
