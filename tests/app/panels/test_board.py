@@ -23,7 +23,7 @@ from simulator.studies.selection import by_seed
 from simulator.studies.study import Point, StudySpec
 from tests import sessions
 from tests.app.charts.pictures import drawn
-from tests.app.driving import blanks, drive, until
+from tests.app.driving import blanks, driven, until
 from tests.app.panels.stage import on_stage, read
 from tests.app.panels.test_snapshots import MIDDLE, check
 from tests.studies.test_board import board_of, seen, study
@@ -251,10 +251,9 @@ def test_of_more_seeds_than_fit_those_near_the_cursor_are_shown(tmp_path: Path) 
 
 
 @pytest.mark.long
-def test_keys_open_it_steer_its_study_and_leave_it(home: Path) -> None:
+async def test_keys_open_it_steer_its_study_and_leave_it(home: Path) -> None:
     app = HtflApp(LaunchOptions(home, home / "data"), panels=[*blanks()[:-1], SessionsPanel("sessions")])
-
-    async def act(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await pilot.press("s")
         table = app.query_one(SessionList)
         await until(pilot, lambda: bool(table.found))
@@ -273,8 +272,6 @@ def test_keys_open_it_steer_its_study_and_leave_it(home: Path) -> None:
         assert app.panel.place == "sessions" and app.panel.id == "sessions"
         await pilot.press("u")
         assert "u works in" in [*app._notifications][-1].message
-
-    drive(app, act)
 
 
 def test_a_point_whose_process_hangs_is_silent(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from textual.pilot import Pilot
 
 import checkpoints
 from checkpoints import Store
@@ -20,7 +19,7 @@ from simulator.results.analysis.run import SessionData
 from simulator.studies.folder import documents
 from simulator.studies.study import Point, StudySpec
 from tests import sessions
-from tests.app.driving import drive, until
+from tests.app.driving import driven, until
 from tests.app.panels.stage import on_stage, read
 from tui.app.app import HtflApp
 from tui.app.dialogs.run_forms import NewRunDialog
@@ -318,10 +317,9 @@ def test_an_empty_folder_says_what_to_do_first_and_lists_every_preset(tmp_path: 
 
 
 @pytest.mark.long
-def test_enter_takes_the_step_under_the_cursor(tmp_path: Path) -> None:
+async def test_enter_takes_the_step_under_the_cursor(tmp_path: Path) -> None:
     app = HtflApp(LaunchOptions(tmp_path, tmp_path / "data"))
-
-    async def script(pilot: Pilot[str]) -> None:
+    async with driven(app) as pilot:
         await until(pilot, lambda: app.panel.id == "sessions" and app.focused is not None)
         for moves, dialog in (((), NewRunDialog), (("down",), AttachDialog)):
             await pilot.press(*moves, "enter")
@@ -330,5 +328,3 @@ def test_enter_takes_the_step_under_the_cursor(tmp_path: Path) -> None:
                 assert app.screen.values["preset"] == "quickstart"
             await pilot.press("escape")
             await until(pilot, lambda: len(app.screen_stack) == 1)
-
-    drive(app, script)
