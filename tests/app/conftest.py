@@ -1,7 +1,6 @@
 """A session to look at, and waiting for the app."""
 
 import asyncio
-import inspect
 import shutil
 import time
 from pathlib import Path
@@ -45,16 +44,6 @@ def _has_work(app: App[Any]) -> bool:
     if not app.is_running or not app._screen_stack:
         return False
     return bool(app.screen._callbacks or app.screen._dirty_widgets)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True
 
 
 @pytest.fixture(autouse=True)

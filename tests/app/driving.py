@@ -1,7 +1,7 @@
 """Stand-ins for the panels, and how to drive the app by keys."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -81,16 +81,6 @@ async def driven(
     async with app.run_test(size=size, notifications=toasts) as pilot:
         await pilot.pause()
         yield pilot
-
-
-def drive(app: Any, script: Callable[[Pilot[Any]], Awaitable[None]], *about: Any, **more: Any) -> None:
-    """Run a script of keys and assertions beside the app, which is `driven`."""
-
-    async def run() -> None:
-        async with driven(app, *about, **more) as pilot:
-            await script(pilot)
-
-    asyncio.run(run())
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = 300.0) -> None:

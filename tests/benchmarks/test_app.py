@@ -1,14 +1,12 @@
 """The keys with which the app is measured."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 from benchmarks.app import DOWN, ESCAPE, KEYS, LEFT, MARKED, RIGHT, SIZE
 from tests import sessions
-from tests.app.driving import drive, until
+from tests.app.driving import driven, until
 from tui.app.app import HtflApp
 from tui.app.runs import LaunchOptions
 
@@ -17,15 +15,14 @@ NAMES |= {"]": "right_square_bracket", ",": "comma", ".": "full_stop", "?": "que
 
 
 @pytest.mark.slow
-def test_every_key_changes_the_screen_in_each_pass(tmp_path: Path) -> None:
+async def test_every_key_changes_the_screen_in_each_pass(tmp_path: Path) -> None:
     """The benchmark waits for what the app writes after a key, so a key without an effect would never be answered."""
     samples = sessions.samples(6)
     sessions.make(tmp_path / "first", clients=6, rounds=30, samples=samples)
     sessions.make(tmp_path / "second", clients=6, rounds=30, method="fedssa", ceiling=0.85)
     app = HtflApp(LaunchOptions(tmp_path, tmp_path), tmp_path / "first")
     silent: list[tuple[int, str, int]] = []
-
-    async def script(pilot: Pilot[Any]) -> None:
+    async with driven(app, SIZE) as pilot:
         await until(pilot, lambda: app.view.run.round == 30)
         await pilot.press(*MARKED)
         await until(pilot, lambda: len(app.view.compared) == 2)
@@ -39,6 +36,4 @@ def test_every_key_changes_the_screen_in_each_pass(tmp_path: Path) -> None:
                     await pilot.pause()
                     if app.export_screenshot() == before:
                         silent.append((number, panel, place))
-
-    drive(app, script, size=SIZE)
     assert silent == []
