@@ -1,7 +1,6 @@
 """The widgets in a living app, and the part of the rounds that a line chart shows."""
 
-import asyncio
-from inspect import Signature, signature
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.widgets.option_list import Option
 
-from tests.app.driving import until
+from tests.app.driving import driven, until
 from tui.app.charts.chart import Figure, Mark, Series
 from tui.app.charts.look import contrast
 from tui.app.dialogs.base import Options
@@ -39,30 +38,11 @@ class Stage(App):
     on_table_cursor_moved = on_line_chart_pointed = keep
 
 
-def on_stage(widget, act):
-    """Run an app of `widget`, with `act` at the keys."""
-
-    async def run():
-        async with Stage(widget).run_test(size=(80, 24)) as pilot:
-            await pilot.pause()
-            await act(pilot)
-
-    asyncio.run(run())
-
-
-def living(make):
-    """A test as a script of a widget's life: of the widget, of the app's pilot, and of fixtures."""
-
-    def of(script):
-        def test(**fixtures):
-            widget = make()
-            on_stage(widget, lambda pilot: script(widget, pilot, **fixtures))
-
-        _, _, *fixtures = signature(script).parameters.values()
-        test.__signature__ = Signature(fixtures)
-        return test
-
-    return of
+@asynccontextmanager
+async def living(widget):
+    """An app of a widget: the widget, and the pilot of the app."""
+    async with driven(Stage(widget), (80, 24)) as pilot:
+        yield widget, pilot
 
 
 def lines(widget):
@@ -91,50 +71,48 @@ def waving():
     return chart
 
 
-@living(waving)
-async def test_a_chart_fills_its_place_and_follows_a_new_size(chart, pilot):
-    assert "1 wave" in lines(chart)[0]
-    await pilot.resize_terminal(120, 40)
-    await pilot.pause()
-    shown = lines(chart)
-    assert len(shown) == 40
-    assert {len(line) for line in shown} == {120}
+async def test_a_chart_fills_its_place_and_follows_a_new_size():
+    async with living(waving()) as (chart, pilot):
+        assert "1 wave" in lines(chart)[0]
+        await pilot.resize_terminal(120, 40)
+        await pilot.pause()
+        shown = lines(chart)
+        assert len(shown) == 40
+        assert {len(line) for line in shown} == {120}
 
 
-@living(LineChart)
-async def test_only_what_came_out_different_is_drawn_once_and_sent_again(chart, pilot, monkeypatch):
-    draw, drawings = chart.draw, []
-    monkeypatch.setattr(chart, "draw", lambda *surface: drawings.append(surface) or draw(*surface))
-    chart.show(Figure([Series("a", np.full(50, 0.2), key="a")], y_range=(0, 1)))
-    await pilot.pause()
-    refreshed = Refreshed(chart, monkeypatch)
-    chart.show(Figure([Series("a", np.full(50, 0.2), key="a")], y_range=(0, 1)))
-    await pilot.pause()
-    assert refreshed.lines == []
-    chart.show(Figure([Series("a", np.r_[np.full(49, 0.2), 0.24], key="a")], y_range=(0, 1)))
-    await pilot.pause()
-    # the legend's value, and the one or two rows around 0.2 of the axis
-    assert refreshed.lines[0] == 0
-    assert 2 <= len(refreshed.lines) <= 4
-    drawings.clear()
-    chart.show(Figure([wave], y_range=(0, 2)))
-    chart.put_cursor(12)
-    chart.show(Figure([wave], marks=[Mark(3, "fork")]))
-    await pilot.pause()
-    assert len(drawings) == 1
-    chart.display = False
-    await pilot.pause()
-    drawings.clear()
-    chart.show(Figure([wave]))
-    await pilot.pause()
-    assert drawings == []  # it cannot be seen
+async def test_only_what_came_out_different_is_drawn_once_and_sent_again(monkeypatch):
+    async with living(LineChart()) as (chart, pilot):
+        draw, drawings = chart.draw, []
+        monkeypatch.setattr(chart, "draw", lambda *surface: drawings.append(surface) or draw(*surface))
+        chart.show(Figure([Series("a", np.full(50, 0.2), key="a")], y_range=(0, 1)))
+        await pilot.pause()
+        refreshed = Refreshed(chart, monkeypatch)
+        chart.show(Figure([Series("a", np.full(50, 0.2), key="a")], y_range=(0, 1)))
+        await pilot.pause()
+        assert refreshed.lines == []
+        chart.show(Figure([Series("a", np.r_[np.full(49, 0.2), 0.24], key="a")], y_range=(0, 1)))
+        await pilot.pause()
+        # the legend's value, and the one or two rows around 0.2 of the axis
+        assert refreshed.lines[0] == 0
+        assert 2 <= len(refreshed.lines) <= 4
+        drawings.clear()
+        chart.show(Figure([wave], y_range=(0, 2)))
+        chart.put_cursor(12)
+        chart.show(Figure([wave], marks=[Mark(3, "fork")]))
+        await pilot.pause()
+        assert len(drawings) == 1
+        chart.display = False
+        await pilot.pause()
+        drawings.clear()
+        chart.show(Figure([wave]))
+        await pilot.pause()
+        assert drawings == []  # it cannot be seen
 
 
-def test_without_colour_no_text_has_the_colour_of_its_background(monkeypatch):
+async def test_without_colour_no_text_has_the_colour_of_its_background(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    chart = LineChart()
-
-    async def act(pilot):
+    async with living(LineChart()) as (chart, pilot):
         chart.show(Figure([wave, Series("mean", wave.y / 2, pinned=True)], marks=[Mark(30, "fedgh")]))
         for theme in ("textual-dark", "textual-light", "nord", "ansi-dark"):
             pilot.app.theme = theme
@@ -145,8 +123,6 @@ def test_without_colour_no_text_has_the_colour_of_its_background(monkeypatch):
                     if text.strip() and style.color is not None and style.bgcolor is not None:
                         assert legible(style)
 
-    on_stage(chart, act)
-
 
 def legible(style):
     """Whether fg differs from bg; grid lines are faint on purpose. The terminal's own colours are legible."""
@@ -154,47 +130,47 @@ def legible(style):
     return None in (fg, bg) or contrast(*(int(one.hex[1:], 16) for one in (fg, bg))) > 1.2
 
 
-@living(LineChart)
-async def test_a_widget_draws_with_the_glyphs_of_its_app(chart, pilot):
-    chart.show(Figure([wave]))
-    for glyphs in ("braille", "block", "ascii"):
-        pilot.app.glyphs = glyphs
-        chart.changed()
+async def test_a_widget_draws_with_the_glyphs_of_its_app():
+    async with living(LineChart()) as (chart, pilot):
+        chart.show(Figure([wave]))
+        for glyphs in ("braille", "block", "ascii"):
+            pilot.app.glyphs = glyphs
+            chart.changed()
+            await pilot.pause()
+            text = "".join(lines(chart))
+            assert text.isascii() is (glyphs == "ascii")
+            assert any(0x2800 < ord(character) < 0x2900 for character in text) is (glyphs == "braille")
+
+
+async def test_the_heatmaps_cursor_keeps_to_its_cell_in_any_order():
+    async with living(Heatmap(axes=("client", "client"))) as (heatmap, pilot):
+        group = np.arange(6) % 2
+        matrix = np.where(group[:, None] == group, 0.9, 0.1) + np.arange(36).reshape(6, 6) / 1000
+        heatmap.show(matrix)
+        heatmap.cluster(True)
+        heatmap.put_cursor(4, 1)
         await pilot.pause()
-        text = "".join(lines(chart))
-        assert text.isascii() is (glyphs == "ascii")
-        assert any(0x2800 < ord(character) < 0x2900 for character in text) is (glyphs == "braille")
+        assert heatmap.cursor == (4, 1)
+        assert lines(heatmap)[-1].startswith("client 4 × client 1: 0.125")
+        heatmap.cluster(False)
+        await pilot.pause()
+        assert heatmap.cursor == (4, 1)
 
 
-@living(lambda: Heatmap(axes=("client", "client")))
-async def test_the_heatmaps_cursor_keeps_to_its_cell_in_any_order(heatmap, pilot):
-    group = np.arange(6) % 2
-    matrix = np.where(group[:, None] == group, 0.9, 0.1) + np.arange(36).reshape(6, 6) / 1000
-    heatmap.show(matrix)
-    heatmap.cluster(True)
-    heatmap.put_cursor(4, 1)
-    await pilot.pause()
-    assert heatmap.cursor == (4, 1)
-    assert lines(heatmap)[-1].startswith("client 4 × client 1: 0.125")
-    heatmap.cluster(False)
-    await pilot.pause()
-    assert heatmap.cursor == (4, 1)
-
-
-@living(Heatmap)
-async def test_the_heatmaps_cursor_stops_at_the_edges_and_is_gone_with_its_cell(heatmap, pilot):
-    heatmap.show(np.eye(3))
-    for keys, cell in (
-        ("up", (0, 0)),  # the first key only shows it
-        ("up right right right", (0, 2)),
-        ("down down down left", (2, 1)),
-        ("escape", None),
-    ):
-        await pilot.press(*keys.split())
-        assert heatmap.cursor == cell
-    heatmap.put_cursor(2, 2)
-    heatmap.show(np.eye(2))
-    assert heatmap.cursor is None
+async def test_the_heatmaps_cursor_stops_at_the_edges_and_is_gone_with_its_cell():
+    async with living(Heatmap()) as (heatmap, pilot):
+        heatmap.show(np.eye(3))
+        for keys, cell in (
+            ("up", (0, 0)),  # the first key only shows it
+            ("up right right right", (0, 2)),
+            ("down down down left", (2, 1)),
+            ("escape", None),
+        ):
+            await pilot.press(*keys.split())
+            assert heatmap.cursor == cell
+        heatmap.put_cursor(2, 2)
+        heatmap.show(np.eye(2))
+        assert heatmap.cursor is None
 
 
 def test_labels_that_do_not_match_the_matrix_are_refused():
@@ -218,45 +194,44 @@ def shown(table):
     return [row.key for row in table.rows]
 
 
-@living(clients)
-async def test_only_rows_that_changed_are_sent_again(table, pilot, monkeypatch):
-    table.show(ROWS)
-    await pilot.pause()
-    refreshed = Refreshed(table, monkeypatch)
-    table.show([client(row.key, 0.5) if row.key in (3, 7, 59) else row for row in ROWS])
-    await pilot.pause()
-    assert refreshed.lines == [4, 8]  # below the header; client 59 is out of sight
-    refreshed.lines.clear()
-    table.show([client(row.key, 0.5) if row.key in (3, 7, 59) else row for row in ROWS])
-    await pilot.pause()
-    assert refreshed.lines == []
+async def test_only_rows_that_changed_are_sent_again(monkeypatch):
+    async with living(clients()) as (table, pilot):
+        table.show(ROWS)
+        await pilot.pause()
+        refreshed = Refreshed(table, monkeypatch)
+        table.show([client(row.key, 0.5) if row.key in (3, 7, 59) else row for row in ROWS])
+        await pilot.pause()
+        assert refreshed.lines == [4, 8]  # below the header; client 59 is out of sight
+        refreshed.lines.clear()
+        table.show([client(row.key, 0.5) if row.key in (3, 7, 59) else row for row in ROWS])
+        await pilot.pause()
+        assert refreshed.lines == []
 
 
-@living(clients)
-async def test_the_header_stays_while_rows_scroll(table, pilot):
-    table.show(ROWS)
-    await pilot.pause()
-    header = lines(table)[0]
-    await pilot.press("end")
-    await pilot.pause()
-    seen = lines(table)
-    assert seen[0] == header
-    assert seen[-1].split()[:2] == ["▶", "59"]
-    await pilot.press("home", "down", "pagedown")
-    await pilot.pause()
-    assert table.selected == 23  # one line down, then a screen less a line: 22
-    assert any(line.startswith("▶") and " 23 " in line for line in lines(table))
+async def test_the_header_stays_while_rows_scroll():
+    async with living(clients()) as (table, pilot):
+        table.show(ROWS)
+        await pilot.pause()
+        header = lines(table)[0]
+        await pilot.press("end")
+        await pilot.pause()
+        seen = lines(table)
+        assert seen[0] == header
+        assert seen[-1].split()[:2] == ["▶", "59"]
+        await pilot.press("home", "down", "pagedown")
+        await pilot.pause()
+        assert table.selected == 23  # one line down, then a screen less a line: 22
+        assert any(line.startswith("▶") and " 23 " in line for line in lines(table))
 
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["no bar yet", "no room yet"])
-def test_a_row_chosen_early_is_brought_into_sight(hidden):
+async def test_a_row_chosen_early_is_brought_into_sight(hidden):
     table = clients()
     table.display = not hidden
     table.styles.overflow_y = (
         "auto" if hidden else "hidden"
     )  # as a rule until the layout after the first rows
-
-    async def act(pilot):
+    async with living(table) as (_, pilot):
         table.show(ROWS)
         table.put_cursor(57)
         await pilot.pause()
@@ -265,24 +240,22 @@ def test_a_row_chosen_early_is_brought_into_sight(hidden):
         await pilot.pause()
         assert any(line.startswith("▶") and " 57 " in line for line in lines(table))
 
-    on_stage(table, act)
 
-
-@living(clients)
-async def test_the_cursor_keeps_to_its_row_unless_a_filter_hides_it(table, pilot):
-    table.show(ROWS)
-    table.put_cursor(5)
-    table.sort_by("accuracy", descending=True)
-    assert shown(table)[:2] == [59, 58]
-    assert table.selected == 5
-    table.sort_by("id")
-    table.filter("CNN2")
-    assert shown(table) == [id for id in range(60) if id % 5 == 1]
-    assert table.selected in shown(table)
-    table.filter("no such model")
-    assert table.selected is None
-    table.filter("")
-    assert len(table.rows) == 60
+async def test_the_cursor_keeps_to_its_row_unless_a_filter_hides_it():
+    async with living(clients()) as (table, _):
+        table.show(ROWS)
+        table.put_cursor(5)
+        table.sort_by("accuracy", descending=True)
+        assert shown(table)[:2] == [59, 58]
+        assert table.selected == 5
+        table.sort_by("id")
+        table.filter("CNN2")
+        assert shown(table) == [id for id in range(60) if id % 5 == 1]
+        assert table.selected in shown(table)
+        table.filter("no such model")
+        assert table.selected is None
+        table.filter("")
+        assert len(table.rows) == 60
 
 
 def test_sorting_goes_round_all_columns_each_its_own_way():
@@ -296,17 +269,17 @@ def test_sorting_goes_round_all_columns_each_its_own_way():
         table.sort_by("trend")
 
 
-@living(clients)
-async def test_a_click_chooses_a_row_and_on_the_header_an_order(table, pilot):
-    table.show(ROWS)
-    await pilot.pause()
-    await pilot.click(table, offset=(10, 4))
-    assert table.selected == 3
-    await pilot.click(table, offset=(lines(table)[0].index("acc"), 0))
-    assert table.sort == ("accuracy", False)
-    await pilot.click(table, offset=(lines(table)[0].index("acc"), 0))
-    assert table.sort == ("accuracy", True)
-    assert [message.key for message in pilot.app.posted] == [0, 3]
+async def test_a_click_chooses_a_row_and_on_the_header_an_order():
+    async with living(clients()) as (table, pilot):
+        table.show(ROWS)
+        await pilot.pause()
+        await pilot.click(table, offset=(10, 4))
+        assert table.selected == 3
+        await pilot.click(table, offset=(lines(table)[0].index("acc"), 0))
+        assert table.sort == ("accuracy", False)
+        await pilot.click(table, offset=(lines(table)[0].index("acc"), 0))
+        assert table.sort == ("accuracy", True)
+        assert [message.key for message in pilot.app.posted] == [0, 3]
 
 
 def log(rows):
@@ -314,33 +287,34 @@ def log(rows):
 
 
 @pytest.mark.long
-@living(lambda: Table([Column("")], follows=True))
-async def test_a_table_that_follows_keeps_showing_its_end_unless_it_was_scrolled_away(table, pilot):
-    async def last(text):
-        await pilot.pause()
-        await pilot.pause()
-        assert lines(table)[-1].strip() == text
+async def test_a_table_that_follows_keeps_showing_its_end_unless_it_was_scrolled_away():
+    async with living(Table([Column("")], follows=True)) as (table, pilot):
 
-    table.show(log(50))
-    await last("line 49")
-    table.show(log(60))
-    await last("line 59")
-    await pilot.resize_terminal(80, 6)
-    await until(pilot, lambda: table.size.height < 9)
-    await last("line 59")
-    await pilot.press("up", "up")
-    table.show(log(70))
-    await last("line 57")
-    await pilot.resize_terminal(80, 10)
-    await until(pilot, lambda: table.size.height == 10)
-    await last("line 61")  # its first row stays
-    table.scroll_to(y=60, animate=False, force=True)  # to the end
-    await pilot.pause()
-    table.show(log(80))
-    table.scroll_to(y=7, animate=False, force=True)  # before the end is shown
-    await pilot.pause()
-    await pilot.pause()
-    assert table.scroll_offset.y == 7
+        async def last(text):
+            await pilot.pause()
+            await pilot.pause()
+            assert lines(table)[-1].strip() == text
+
+        table.show(log(50))
+        await last("line 49")
+        table.show(log(60))
+        await last("line 59")
+        await pilot.resize_terminal(80, 6)
+        await until(pilot, lambda: table.size.height < 9)
+        await last("line 59")
+        await pilot.press("up", "up")
+        table.show(log(70))
+        await last("line 57")
+        await pilot.resize_terminal(80, 10)
+        await until(pilot, lambda: table.size.height == 10)
+        await last("line 61")  # its first row stays
+        table.scroll_to(y=60, animate=False, force=True)  # to the end
+        await pilot.pause()
+        table.show(log(80))
+        table.scroll_to(y=7, animate=False, force=True)  # before the end is shown
+        await pilot.pause()
+        await pilot.pause()
+        assert table.scroll_offset.y == 7
 
 
 class Faulty(LineChart):
@@ -348,10 +322,10 @@ class Faulty(LineChart):
         raise ZeroDivisionError("a fault")
 
 
-@living(Faulty)
-async def test_a_fault_in_a_drawing_is_a_sentence_in_its_place(chart, pilot):
-    said = " ".join(lines(chart)).replace("  ", "")
-    assert "Drawing failed. This is a bug in htfl-sim: ZeroDivisionError: a fault" in said
+async def test_a_fault_in_a_drawing_is_a_sentence_in_its_place():
+    async with living(Faulty()) as (chart, _):
+        said = " ".join(lines(chart)).replace("  ", "")
+        assert "Drawing failed. This is a bug in htfl-sim: ZeroDivisionError: a fault" in said
 
 
 def of_rounds(rounds=101):
@@ -418,20 +392,20 @@ def test_the_cursor_steps_from_one_x_to_the_next_and_stops_at_the_ends():
 
 
 @pytest.mark.long
-@living(LineChart)
-async def test_the_mouse_points_at_the_nearest_x_while_it_is_pressed_on_the_plot(chart, pilot):
-    chart.show(Figure([Series("a", np.arange(3.0))], over="rounds"))
-    await pilot.pause()
-    left = lines(chart)[-2].index("└") + 1
-    middle = left + (78 - left) // 2  # of three rounds; the key at the line's end takes two columns
-    for move, x in ((pilot.mouse_down, left), (pilot.hover, middle), (pilot.mouse_up, middle)):
-        await move(chart, offset=(x, 8))
-    await pilot.hover(chart, offset=(77, 8))  # with no button pressed
-    await pilot.click(chart, offset=(1, 8))  # on the axis
-    await pilot.click(chart, offset=(77, 8))
-    chart.show(Figure([Series("a", np.arange(3.0))], x_label="layer"))  # not over rounds
-    await pilot.click(chart, offset=(40, 8))
-    assert [message.x for message in pilot.app.posted] == [1, 2, 2, 3]  # moved to, and let go there
+async def test_the_mouse_points_at_the_nearest_x_while_it_is_pressed_on_the_plot():
+    async with living(LineChart()) as (chart, pilot):
+        chart.show(Figure([Series("a", np.arange(3.0))], over="rounds"))
+        await pilot.pause()
+        left = lines(chart)[-2].index("└") + 1
+        middle = left + (78 - left) // 2  # of three rounds; the key at the line's end takes two columns
+        for move, x in ((pilot.mouse_down, left), (pilot.hover, middle), (pilot.mouse_up, middle)):
+            await move(chart, offset=(x, 8))
+        await pilot.hover(chart, offset=(77, 8))  # with no button pressed
+        await pilot.click(chart, offset=(1, 8))  # on the axis
+        await pilot.click(chart, offset=(77, 8))
+        chart.show(Figure([Series("a", np.arange(3.0))], x_label="layer"))  # not over rounds
+        await pilot.click(chart, offset=(40, 8))
+        assert [message.x for message in pilot.app.posted] == [1, 2, 2, 3]  # moved to, and let go there
 
 
 METHODS = [
@@ -454,14 +428,14 @@ NARROWED = {
 
 
 @pytest.mark.long
-@living(lambda: Options(*METHODS))
-async def test_letters_narrow_a_list_and_backspace_takes_them_back(listed, pilot):
-    listed.focus()
-    listed.highlighted = 0
-    for keys, left in NARROWED.items():
-        await pilot.press(*keys.split())
-        assert [option.id for option in listed.options] == left, keys
-    await pilot.press("s")
-    assert listed.highlighted_option.id == "standalone"
-    await pilot.press("backspace")
-    assert listed.highlighted_option.id == "standalone"  # also among all
+async def test_letters_narrow_a_list_and_backspace_takes_them_back():
+    async with living(Options(*METHODS)) as (listed, pilot):
+        listed.focus()
+        listed.highlighted = 0
+        for keys, left in NARROWED.items():
+            await pilot.press(*keys.split())
+            assert [option.id for option in listed.options] == left, keys
+        await pilot.press("s")
+        assert listed.highlighted_option.id == "standalone"
+        await pilot.press("backspace")
+        assert listed.highlighted_option.id == "standalone"  # also among all
