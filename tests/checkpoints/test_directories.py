@@ -247,6 +247,14 @@ def test_a_name_that_is_taken_stays_with_what_has_it(folder: Path, tmp_path: Pat
         assert folder.is_dir() and os.path.lexists(place)
 
 
+def test_only_a_sessions_own_folder_is_renamed(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    for other in ("precious", "link"):
+        with pytest.raises(SessionUnreadable, match="nothing was renamed"):
+            checkpoints.rename(tmp_path / other, "t")
+
+
 # Tags and notes
 
 
