@@ -28,6 +28,7 @@ from simulator.data.datasets import (
     register,
     silent,
 )
+from simulator.data.image_sets import sklearn_folder
 from simulator.data.pictures import check_memory
 from simulator.data.samples import ArraySet, Labels, UnfittedSet, Values
 from simulator.data.specs import SignalSpec, TableSpec, TokenSpec
@@ -517,14 +518,17 @@ class _Table(Dataset):
     """A small table that comes with scikit-learn. It has no test set of its own."""
 
     test_samples = 0
+    file: str
+    """Its file: rows of numbers and a class, below a line with the numbers of rows and columns, and the classes."""
+    features: tuple[str, ...]
+    """The names of the columns, which the file does not have."""
 
     def load(self, folder: Path) -> ArraySet:
-        from sklearn import datasets
-
-        table = getattr(datasets, f"load_{self.name}")()
-        rows, labels = table.data.astype(np.float32), table.target.astype(np.int64)
-        samples = ArraySet.of(self.spec, (rows, labels), classes=tuple(map(str, table.target_names)))
-        return samples.named([name.replace("_", " ") for name in table.feature_names])
+        lines = (sklearn_folder() / self.file).read_text("ascii").split()
+        _, columns, *classes = lines[0].split(",")
+        rows = np.array([line.split(",") for line in lines[1:]], dtype=np.float64)
+        features, labels = rows[:, : int(columns)].astype(np.float32), rows[:, -1].astype(np.int64)
+        return ArraySet.of(self.spec, (features, labels), classes=tuple(classes)).named(self.features)
 
 
 @register
@@ -537,6 +541,16 @@ class BreastCancer(_Table):
     train_samples = 569
     classes = 2
     spec = TableSpec(30)
+    file = "breast_cancer.csv"
+    MEASURED = (
+        "radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points",
+        "symmetry", "fractal dimension",
+    )  # fmt: skip
+    features = (
+        *(f"mean {each}" for each in MEASURED),
+        *(f"{each} error" for each in MEASURED),
+        *(f"worst {each}" for each in MEASURED),
+    )
 
 
 @register
@@ -549,3 +563,8 @@ class Wine(_Table):
     train_samples = 178
     classes = 3
     spec = TableSpec(13)
+    file = "wine_data.csv"
+    features = (
+        "alcohol", "malic acid", "ash", "alcalinity of ash", "magnesium", "total phenols", "flavanoids",
+        "nonflavanoid phenols", "proanthocyanins", "color intensity", "hue", "od280/od315 of diluted wines", "proline",
+    )  # fmt: skip

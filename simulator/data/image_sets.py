@@ -88,11 +88,15 @@ def _read() -> ImageSet:
     )
 
 
-def scanned() -> NDArray[np.float64]:
-    """Rows of 64 pixels, 0–16, and the digit, [1797, 65]. Importing scikit-learn for them takes as long as torch."""
+def sklearn_folder() -> Path:
     spec = find_spec("sklearn")
     assert spec is not None and spec.origin is not None  # scikit-learn is required
-    file = Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    return Path(spec.origin).parent / "datasets" / "data"
+
+
+def scanned() -> NDArray[np.float64]:
+    """Rows of 64 pixels, 0–16, and the digit, [1797, 65]. Importing scikit-learn for them takes as long as torch."""
+    file = sklearn_folder() / "digits.csv.gz"
     if file.is_file():
         with gzip.open(file, "rt", encoding="ascii") as lines:
             return np.loadtxt(lines, delimiter=",")

@@ -83,6 +83,18 @@ def test_clients_answer_with_the_prototypes_of_this_round() -> None:
     assert accuracies[0] != accuracies[1]
 
 
+def test_a_class_without_a_prototype_adds_nothing_to_the_mean() -> None:
+    """Features (1, 2) of class 0 are 1² + 2² = 5 from its (0, 0), and class 1 has none: MSE 5/4 over four numbers."""
+    state = {
+        "prototypes/mean": torch.zeros(2, 2).double(),
+        "prototypes/known": torch.tensor([1.0, 0.0]).double(),
+    }
+    samples, plain = batch((1, 2, 0), (1, 1, 1)), Plain()
+    own = ce(plain(samples.x), samples.y).item()
+    loss = fedproto_with(lam=2.0).loss(Nets(plain), state, samples, {}).loss
+    assert loss.item() == pytest.approx(own + 2 * 5 / 4, rel=1e-14)
+
+
 def test_prototypes_that_lie_close_and_far_from_zero_are_told_apart() -> None:
     """From 10⁸ + 0.04 it is 0.04 to class 0 at 10⁸ and 0.06 to class 1 at 10⁸ + 0.1. A distance by squares of 10¹⁶,
     as torch takes it for more than 25 rows, knows them to about 2.
