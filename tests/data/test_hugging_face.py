@@ -475,6 +475,13 @@ def test_texts_with_offsets_outside_their_bytes_are_refused(tmp_path: Path) -> N
         load(name=folder)
 
 
+def test_a_column_of_lists_is_named_and_can_be_left_out(tmp_path: Path) -> None:
+    folder = save(tmp_path / "s", {**table(1, 4), "boxes": ({"_type": "List"}, [[1], [2]])})
+    with pytest.raises(DataError, match="column 'boxes' is neither numbers nor texts"):
+        load(name=folder)
+    assert load(DataConfig(target="label", ignore=("boxes",)), folder).values.tolist() == [[1], [4]]
+
+
 def test_plain_files_are_answered_with_the_command_that_saves_them(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,label\n1,0\n")
     with pytest.raises(DataError, match=r"no data set that save_to_disk wrote\. Write one with `python -c"):
