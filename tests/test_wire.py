@@ -31,6 +31,16 @@ def test_bytes_are_counted_per_client_direction_and_part() -> None:
     assert wire.params() == {"up": 8, "down": 9}  # without labels
 
 
+def test_totals_go_on_from_the_round_before() -> None:
+    first, second = Wire(1), Wire(1)
+    first.up(0, {"a": torch.zeros(2)})
+    first.down(0, {"a": torch.zeros(3)})
+    second.up(0, {"a": torch.zeros(5)})
+    traffic = second.traffic(first.traffic(None))
+    assert (traffic["up"], traffic["up_total"]) == (20, 28)
+    assert (traffic["down"], traffic["down_total"]) == (0, 12)
+
+
 def test_what_arrives_is_a_copy_without_history() -> None:
     for direction in ("up", "down"):
         sent = torch.ones(2, requires_grad=True) * 1.0

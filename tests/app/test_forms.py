@@ -491,6 +491,23 @@ async def test_arrows_choose_and_settings_are_completed_word_by_word(home: Path)
         assert listed(app)[0] == "data.alpha="
 
 
+@pytest.mark.long
+async def test_a_made_shadow_runs_in_its_own_process_and_becomes_the_partner(stopped: Path) -> None:
+    app = opened(stopped)
+    async with driven(app) as pilot:
+        await until(pilot, lambda: app.view.run.round == 12)
+        parent = app.view.run.folder, app.view.run.document["id"], 5
+        about: dict[str, Any] = {"rounds": 12, "of": 20, "clients": 4, "method": "standalone"}
+        sessions.make(stopped / "base", **about)
+        made = sessions.make(stopped / "shadow", parent=parent, **about)
+        app.runs.forked(stopped / "main", ForkWish(made, 5, "standalone", (), BESIDE))
+        assert app.runs.elsewhere == ["shadow"] and app.view.run.name == "main"
+        assert not app.runs.running  # the session itself was not started
+        await until(pilot, lambda: app.view.paired is not None)
+        pair = app.view.paired
+        assert pair is not None and (pair.partner.name, pair.partner.shared) == ("shadow", 5)
+
+
 @pytest.mark.slow
 async def test_a_key_starts_standalone_beside_a_real_session(tmp_path: Path) -> None:
     config = {

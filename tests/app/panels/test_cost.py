@@ -10,7 +10,7 @@ import pytest
 from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import Act, doing, on_stage, read, with_records
-from tui.app.panels.cost import facts_of, rows, seconds
+from tui.app.panels.cost import charts, facts_of, rows, seconds
 from tui.app.view import View
 from tui.app.widgets.table import Cell
 
@@ -33,20 +33,22 @@ def test_the_slowest_clients_come_first_and_stand_out(view: View) -> None:
 
 
 def test_the_round_s_time_is_told_by_what_it_was_for(view: View) -> None:
-    facts, told = (
-        dict(facts_of(view)),
-        {
-            "time": "2.50 s, 50 s in all",
-            "clients": "1.80 s (72.0 %)",
-            "server": "0.20 s (8.0 %)",
-            "evaluation": "0.40 s (16.0 %)",
-            "checkpoint": "0.10 s",
-            "workers": "2, busy 72.2 %",  # 2.6 s of clients in two times 1.8 s
-            "memory": "720.0 MiB",
-            "CPU cores": "1.8 in use",
-        },
-    )
+    facts = dict(facts_of(view))
+    told = {
+        "time": "2.50 s, 50 s in all",
+        "clients": "1.80 s (72.0 %)",
+        "server": "0.20 s (8.0 %)",
+        "evaluation": "0.40 s (16.0 %)",
+        "checkpoint": "0.10 s",
+        "workers": "2, busy 72.2 %",  # 2.6 s of clients in two times 1.8 s
+        "memory": "720.0 MiB",
+        "CPU cores": "1.8 in use",
+    }
     assert told.items() <= facts.items() and "waiting" not in facts
+
+
+def test_the_memory_of_the_process_is_a_chart_and_that_of_a_gpu_only_where_there_was_one(view: View) -> None:
+    assert [title for title in charts(view) if "memory" in title] == ["peak memory of the process"]
 
 
 @pytest.mark.long
