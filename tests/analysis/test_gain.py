@@ -234,8 +234,13 @@ def test_the_table_shows_points_shares_intervals_and_the_answer_of_the_tests() -
 
 def test_notes_explain_only_the_shown_columns() -> None:
     found = gains(STUDY, "method", test="wilcoxon")
-    starts = {"benefit": "benefit and", "worst": "worst 10 %:", "gain": "[low,", "middle": "fewest,"}
-    starts |= {"p (": "Wilcoxon's"}
+    starts = {
+        "benefit": "benefit and",
+        "worst": "worst 10 %:",
+        "gain": "[low,",
+        "middle": "fewest,",
+        "p (": "Wilcoxon's",
+    }
     for column, start in starts.items():
         notes = replace(found, chosen=("method", column)).remarks()
         assert [each for each in starts.values() if any(note.startswith(each) for note in notes)] == [start]

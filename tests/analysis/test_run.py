@@ -85,12 +85,9 @@ def places(*sessions: Summary) -> list[tuple[str, tuple[bool, ...], bool]]:
 
 
 def test_forks_follow_their_parent_oldest_first_and_know_which_is_the_last() -> None:
-    child, root = session("child", 4, "root"), session("root", 1)
-    grandchild, other, second = (
-        session("grandchild", 5, "child"),
-        session("other", 2),
-        session("second", 6, "root"),
-    )
+    root, other = session("root", 1), session("other", 2)
+    child, second = session("child", 4, "root"), session("second", 6, "root")
+    grandchild = session("grandchild", 5, "child")
     assert places(grandchild, other, second, child, root) == [
         ("root", (), False), ("child", (False,), False), ("grandchild", (False, True), False),
         ("second", (True,), False), ("other", (), False),

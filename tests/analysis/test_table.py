@@ -147,8 +147,12 @@ def test_sessions_are_grouped_by_what_they_differ_in_when_nothing_is_said() -> N
     assert table(THREE).by == ("method", "rounds")
 
 
-CLOCK = {"devices": "phone", "schedule": "synchronous", "availability": "always", "alpha": 0.5} | {
-    "buffer": None
+CLOCK = {
+    "devices": "phone",
+    "schedule": "synchronous",
+    "availability": "always",
+    "alpha": 0.5,
+    "buffer": None,
 }
 
 

@@ -490,11 +490,10 @@ def table(
         *caveats.averaged(sessions, _SEPARATE),
         *caveats.dependent(caveats.members(sessions)),
     ]
-    diverged = (
-        caveats.divergences(  # not by label, as two are alike where values differ from the seventh digit on
-            (row.label, [each.diverged for each in outcomes])
-            for row, (_, outcomes) in zip(rows, found.values(), strict=True)
-        )
+    # Not by label, as two are alike where values differ from the seventh digit on.
+    diverged = caveats.divergences(
+        (row.label, [each.diverged for each in outcomes])
+        for row, (_, outcomes) in zip(rows, found.values(), strict=True)
     )
     notes = list(dict.fromkeys([*diverged, *differ, *notes]))
     made = Table(wanted, tuple(rows), tuple(notes), target, baseline, select, last, tuple(columns), seconds)

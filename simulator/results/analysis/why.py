@@ -191,8 +191,13 @@ def _last_round(
                 f"In round {round}, it {verb} {class_name(row.label, row.name)}: recall {percent(before / of)} → "
                 f"{percent(row.recall)} ({before} → {right} of {of}).{CHANCE * (not sure)}"
             )
-            facts = {"class": row.label, "before": before, "correct": right, "samples": of}
-            facts |= {"significant": sure}
+            facts = {
+                "class": row.label,
+                "before": before,
+                "correct": right,
+                "samples": of,
+                "significant": sure,
+            }
             yield Finding("round", text, facts, bad=verb == "lost" and sure)
 
 
