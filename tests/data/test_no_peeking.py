@@ -405,8 +405,11 @@ class TestClientsOwnStatistics:
         np.savez(tmp_path / "own.npz", signals=numbers((2, 9)), labels=labels())
         chosen = config(tmp_path, {"dataset": str(tmp_path / "own.npz"), "statistics": "client"})
         data = load(chosen.source(tmp_path), CPU)
-        for client in data.clients:
-            x = data.batch(client.train)[0].transpose(0, 1).flatten(1)
+        for number, client in enumerate(data.clients):
+            samples = data.batch(client.train)[0]
+            own = data.inputs.of_client(number).batch(data.places(client.train))
+            torch.testing.assert_close(own, samples)
+            x = samples.transpose(0, 1).flatten(1)
             torch.testing.assert_close(x.mean(1), torch.zeros(2), atol=1e-5, rtol=0)
             torch.testing.assert_close(x.std(1, correction=0), torch.ones(2), atol=1e-5, rtol=0)
 
@@ -425,9 +428,10 @@ class TestClientsOwnStatistics:
         images = joined((pixels[:6], labels[:6]), (pixels[6:], labels[6:]), ("a", "b"))
         chosen = DataConfig(statistics="client", split="global", partition="iid", quantity="equal")
         data = FederatedData.build(chosen, 2, 0, images, CPU)
-        for client in data.clients:
+        for number, client in enumerate(data.clients):
             held = images.images[data.places(client.train).numpy()].astype(np.float64)
             x, y = data.batch(client.test)
+            torch.testing.assert_close(data.inputs.of_client(number).batch(data.places(client.test)), x)
             expected = (images.images[6:].astype(np.float64) - held.mean()) / held.std()
             torch.testing.assert_close(x, torch.from_numpy(expected).float().permute(0, 3, 1, 2))
             assert y.tolist() == [0, 1]
