@@ -279,6 +279,9 @@ def partition(
       htfl-sim partition mu07 --json
     """
     found = hs.sessions.partition(name, settings, sessions_dir=sessions_dir, data_dir=data_dir)
+    if as_json:  # a table of very many clients takes seconds to make
+        output.emit(list(found.rows()))
+        return
     rows: list[list[object]] = [  # a dot is a class that a client lacks
         [name, *(count or "·" for count in counts), sum(counts)]
         for name, counts in zip(found.classes, zip(*found.counts["train"], strict=True), strict=True)
@@ -287,7 +290,7 @@ def partition(
         sizes = list(map(sum, held))
         rows.append([f"all {part}", *sizes, sum(sizes)])
     columns = ["class", *(f">{client}" for client in range(len(found.counts["train"]))), ">all"]
-    output.answer(as_json, list(found.rows()), output.table(columns, rows))
+    output.show(output.table(columns, rows))
 
 
 PROJECT = "htfl-sim"
