@@ -157,10 +157,6 @@ def test_where_x_is_a_cost_each_session_is_read_at_its_nearest_round(home: Path,
     view = View(main, marked=(main.folder, other.folder), compared=(main, other))
     sent = main.curves["bytes_up_total"] + main.curves["bytes_down_total"]
     a_round = 4 * sessions.ADAPTER  # of the two clients of `other`
-
-    async def over_bytes(pilot: Any, panel: Any) -> None:
-        panel.action_unit()
-
     at = float(sent[1])  # 8 payloads a round in main: two rounds of it are four of the other
     assert at / a_round == 4
     mean = main.curves["accuracy"][1]
@@ -168,7 +164,7 @@ def test_where_x_is_a_cost_each_session_is_read_at_its_nearest_round(home: Path,
         (at, other.curves["accuracy"][3]),
         (at + 0.6 * a_round, other.curves["accuracy"][4]),
     ):
-        _, text = on_stage("compare", replace(view, crosshair=("bytes", place)), over_bytes)
+        _, text = on_stage("compare", replace(view, crosshair=("bytes", place)), ["unit"])
         assert f"1 main {mean * 100:.1f} %  2 other {beside * 100:.1f} %" in text
 
 

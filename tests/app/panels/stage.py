@@ -1,7 +1,8 @@
 """An app with one panel on it: what it shows as text, and what it posts."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from simulator.base.record import Record
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
+from tests.app.driving import driven
 from tui.app.app import FRAME_ROWS
 from tui.app.charts.look import Glyphs
 from tui.app.panels import PANELS
@@ -90,33 +92,26 @@ class Stage(App[None]):
         return "\n".join("".join(segment.text for segment in row).rstrip() for row in rows) + "\n"
 
 
-Size = tuple[int, int]
-Act = Callable[[Pilot[None], Any], Awaitable[None]]
-
-
-def on_stage(
-    panel: str,
-    view: View,
-    act: Act | Sequence[str] = (),
-    *,
-    size: Size = (120, 40),
-    glyphs: Glyphs = "braille",
-) -> tuple[Any, str]:
-    """Show a panel on a screen of `size`, let `act` do something, and return the app and what was shown last.
-
-    act: a function, or steps as for `doing`.
-    """
-    acts = doing(*act) if isinstance(act, Sequence) else act
+@asynccontextmanager
+async def staged(
+    panel: str, view: View, *, size: tuple[int, int] = (120, 40), glyphs: Glyphs = "braille"
+) -> AsyncIterator[tuple[Any, Pilot[None]]]:
+    """The app with a panel on a screen of `size`, once all of it is drawn, and the pilot of the app."""
     app = Stage(PANELS[panel](panel), view, glyphs)
+    async with driven(app, (size[0], size[1] - FRAME_ROWS)) as pilot:
+        await settle(pilot)
+        yield app, pilot
 
-    async def run() -> str:
-        async with app.run_test(size=(size[0], size[1] - FRAME_ROWS)) as pilot:
-            await settle(pilot, app.panel)
-            await acts(pilot, app.panel)
-            await settle(pilot, app.panel)
-            return app.text()
 
-    return app, asyncio.run(run())
+def on_stage(panel: str, view: View, steps: Sequence[str] = (), **options: Any) -> tuple[Any, str]:
+    """The app with a panel that is `staged`, and what the panel shows after these steps."""
+
+    async def run() -> tuple[Any, str]:
+        async with staged(panel, view, **options) as (app, pilot):
+            await take(pilot, *steps)
+            return app, await settle(pilot)
+
+    return asyncio.run(run())
 
 
 def words(panel: str, view: View, *steps: str, **options: Any) -> str:
@@ -124,46 +119,45 @@ def words(panel: str, view: View, *steps: str, **options: Any) -> str:
     return " ".join(on_stage(panel, view, steps, **options)[1].split())
 
 
-def doing(*steps: str, each: Callable[[Any], object] = lambda panel: None) -> Act:
-    """Call actions of the panel by name, or press keys, one after the other. each: called with the panel after each."""
+def after_each(
+    panel: str, view: View, steps: Sequence[str], look: Callable[[Any], Any], **options: Any
+) -> list[Any]:
+    """What `look` finds in a panel after each of these steps."""
 
-    async def act(pilot: Pilot[None], panel: Any) -> None:
-        for step in steps:
-            if action := getattr(panel, f"action_{step}", None):
-                action()
-            else:
-                await pilot.press(step)
-            await pilot.pause()
-            await pilot.pause()
-            each(panel)
+    async def run() -> list[Any]:
+        found = []
+        async with staged(panel, view, **options) as (app, pilot):
+            for step in steps:
+                await take(pilot, step)
+                found.append(look(app.panel))
+        return found
 
-    return act
-
-
-def pictures(panel: str, view: View, sizes: Sequence[Size], glyphs: Glyphs = "braille") -> dict[Size, str]:
-    """What a panel shows at each of the sizes, its terminal being resized from one to the next."""
-    seen: dict[Size, str] = {}
-
-    async def look(pilot: Pilot[None], shown: Any) -> None:
-        for size in sizes:
-            await pilot.resize_terminal(size[0], size[1] - FRAME_ROWS)
-            await settle(pilot, shown)
-            seen[size] = pilot.app.text()  # type: ignore[attr-defined]
-
-    on_stage(panel, view, look, size=sizes[0], glyphs=glyphs)
-    return seen
+    return asyncio.run(run())
 
 
-async def settle(pilot: Pilot[None], panel: SizedPanel) -> None:
-    """Wait until the sessions have been read, their ledgers too, where a list of them is in sight, and all is drawn."""
+async def take(pilot: Pilot[None], *steps: str) -> None:
+    """Call actions of the panel by name, or press keys, one after the other."""
+    for step in steps:
+        if action := getattr(pilot.app.panel, f"action_{step}", None):  # type: ignore[attr-defined]
+            action()
+        else:
+            await pilot.press(step)
+        await pilot.pause()
+        await pilot.pause()
+
+
+async def settle(pilot: Pilot[Any]) -> str:
+    """Wait until all is drawn, and lists in sight have read their sessions and ledgers. Returns what is shown."""
+    app: Any = pilot.app
     await pilot.pause()
     for _ in range(1000):
-        if all(is_read(one) for one in panel.query(SessionList) if one.is_on_screen):
+        if all(is_read(one) for one in app.panel.query(SessionList) if one.is_on_screen):
             await pilot.pause()
             await pilot.pause()
-            if UNREAD not in pilot.app.text():  # type: ignore[attr-defined]
-                return
+            if UNREAD not in app.text():
+                break
         await pilot.pause(0.02)
+    return str(app.text())
 
 
 def is_read(shown: SessionList) -> bool:

@@ -1,6 +1,7 @@
 """A study in the app: its board, a group among the sessions, and lines with bands in Compare."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
@@ -24,7 +25,7 @@ from simulator.studies.study import Point, StudySpec
 from tests import sessions
 from tests.app.charts.pictures import drawn
 from tests.app.driving import blanks, driven, until
-from tests.app.panels.stage import on_stage, read
+from tests.app.panels.stage import on_stage, read, settle, staged
 from tests.app.panels.test_snapshots import MIDDLE, check
 from tests.studies.test_board import board_of, seen, study
 from tui.app.app import HtflApp
@@ -32,7 +33,7 @@ from tui.app.charts.look import ASCII, BRAILLE, Look
 from tui.app.charts.scatter import TradeoffFigure, TradeoffPoint, draw_tradeoff
 from tui.app.panels import board as board_words
 from tui.app.panels.board import StudyBoard, tradeoff
-from tui.app.panels.compare import ComparePanel, figure
+from tui.app.panels.compare import figure
 from tui.app.panels.sessions import Library, SessionList, SessionsPanel, study_facts
 from tui.app.runs import LaunchOptions
 from tui.app.view import SessionOpened, View
@@ -70,9 +71,6 @@ def home(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("sessions")
 
 
-Act = Callable[[Pilot[None], SessionsPanel], Awaitable[None]]
-
-
 async def opened(pilot: Pilot[None], panel: SessionsPanel, folder: Path) -> StudyBoard:
     """The study's board, once it has been read."""
     panel.query_one(SessionList).focus().put_cursor(folder)
@@ -84,50 +82,47 @@ async def opened(pilot: Pilot[None], panel: SessionsPanel, folder: Path) -> Stud
     return board
 
 
-def shown(home: Path, act: Act | None = None, **options: Any) -> tuple[Any, str]:
-    async def open_and_act(pilot: Pilot[None], panel: SessionsPanel) -> None:
-        await opened(pilot, panel, home / "t")
-        if act is not None:
-            await act(pilot, panel)
+@asynccontextmanager
+async def on_board(home: Path, **options: Any) -> AsyncIterator[tuple[Any, Pilot[None], SessionsPanel]]:
+    """The app with the board of the study `t` open, the pilot of it, and the panel."""
+    view = View(SessionData(Path()), sessions_dir=home)
+    async with staged("sessions", view, **options) as (app, pilot):
+        await opened(pilot, app.panel, home / "t")
+        yield app, pilot, app.panel
 
-    return on_stage("sessions", View(SessionData(Path()), sessions_dir=home), open_and_act, **options)
 
-
-def test_a_study_is_a_board_of_settings_by_seed(home: Path) -> None:
-    _, text = shown(home, size=NARROW)
-    check("board-80x24", text)
+async def test_a_study_is_a_board_of_settings_by_seed(home: Path) -> None:
+    async with on_board(home, size=NARROW) as (_, pilot, _):
+        check("board-80x24", await settle(pilot))
 
 
 @pytest.mark.long
-def test_keys_move_over_seeds_and_open_a_session_that_has_begun_and_a_damaged_one_says_why(
+async def test_keys_move_over_seeds_and_open_a_session_that_has_begun_and_a_damaged_one_says_why(
     home: Path,
 ) -> None:
-    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+    async with on_board(home, size=MIDDLE) as (app, pilot, _):
         await pilot.press("down", "down", "right", "enter")
-        assert "fedgh-s1: stopped, round 3 of 6" in pilot.app.text()  # type: ignore[attr-defined]
+        assert "fedgh-s1: stopped, round 3 of 6" in app.text()
         await pilot.press("up", "right", "enter")
-        assert "This point has not begun" in [*pilot.app._notifications][-1].message
+        assert "This point has not begun" in [*app._notifications][-1].message
         await pilot.press("down")
-
-    app, text = shown(home, act, size=MIDDLE)
+        text = await settle(pilot)
     assert app.posted == [SessionOpened(home / "t" / "fedgh-s1")]
     assert "fedgh-s2: damaged" in text and "damaged  " in text and "ledger.jsonl" in text
 
 
 @pytest.mark.long
-def test_escape_returns_to_the_list_with_the_cursor_on_the_study_which_folds(home: Path) -> None:
+async def test_escape_returns_to_the_list_with_the_cursor_on_the_study_which_folds(home: Path) -> None:
     folded = []
-
-    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+    async with on_board(home, size=NARROW) as (_, pilot, panel):
         assert panel.place == "board" and [each.name for each in panel.steered()] == ["t"]
         assert panel.back() and not panel.back()
         await pilot.pause()
         for key in ("left", "left", "right"):
             await pilot.press(key)
             folded.append(len(panel._list.rows))
-
-    app, text = shown(home, act, size=NARROW)
-    assert app.panel.place == "sessions" and app.panel._list.folder == home / "t"
+        text = await settle(pilot)
+        assert panel.place == "sessions" and panel._list.folder == home / "t"
     assert "├─ " in text and "1 study in sessions" in text
     assert folded == [1, 1, 9]
 
@@ -145,29 +140,27 @@ def test_of_one_seed_it_says_that_there_is_no_interval(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_published_value_that_is_not_comparable_says_so(home: Path) -> None:
-    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+async def test_a_published_value_that_is_not_comparable_says_so(home: Path) -> None:
+    async with on_board(home, size=(200, 60)) as (_, pilot, panel):
         await pilot.press("down")
         columns, rows = panel.table(panel._view)  # type: ignore[arg-type]
         assert columns[:6] == ["setting", "point", "state", "round", "rounds", "accuracy"]
         assert [row[1] for row in rows][-2:] == ["fedgh-s1", "fedgh-s2"]
         assert {len(row) for row in rows} == {len(columns)}
-
-    _, text = shown(home, act, size=(200, 60))
+        text = await settle(pilot)
     assert "(96.66)" in text and "Δ vs standalone [95 %]" in text  # with the ends of intervals
     assert "Not comparable with the published value: rounds 6 (paper: 100)" in text
 
 
 @pytest.mark.long
-def test_it_fills_while_a_point_runs(tmp_path: Path) -> None:
+async def test_it_fills_while_a_point_runs(tmp_path: Path) -> None:
     """fedgh-s0 goes from round 2 to 3 while its board is open."""
     (point,) = study(tmp_path, ("fedgh",), (0,))
     own = {key: each for key, each in point.config.items() if key != "runtime"}
     folder = sessions.make(
         tmp_path / "t" / point.name, clients=2, rounds=2, of=4, cka_every=0, state="stopped", document=own
     )
-
-    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+    async with on_board(tmp_path) as (app, pilot, panel):
         board = panel.query_one(StudyBoard)
 
         def cell() -> tuple[str, int]:
@@ -179,10 +172,8 @@ def test_it_fills_while_a_point_runs(tmp_path: Path) -> None:
             await until(pilot, lambda: cell() == ("running", 2))
             store.append(sessions.record(3, 2))
             await until(pilot, lambda: cell() == ("running", 3))
-            assert "▸3" in pilot.app.text()  # type: ignore[attr-defined]
+            assert "▸3" in app.text()
             store.close("stopped")
-
-    shown(tmp_path, act)
 
 
 def test_pareto_joins_the_settings_that_no_other_beats(tmp_path: Path) -> None:
@@ -216,10 +207,9 @@ def test_beaten_settings_are_rings_so_that_color_is_not_needed() -> None:
 
 
 @pytest.mark.long
-def test_y_shows_the_settings_over_their_costs_and_u_the_next_cost(home: Path) -> None:
+async def test_y_shows_the_settings_over_their_costs_and_u_the_next_cost(home: Path) -> None:
     seen_titles = []
-
-    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+    async with on_board(home, size=(60, 16), glyphs="ascii") as (_, pilot, panel):
         board = panel.query_one(StudyBoard)
         panel.action_chart()
         for _ in range(4):
@@ -229,8 +219,7 @@ def test_y_shows_the_settings_over_their_costs_and_u_the_next_cost(home: Path) -
         await pilot.press("left", "left", "left")
         await pilot.pause()
         assert board._about._titles[0] == board._chart.figure.chosen
-
-    _, text = shown(home, act, size=(60, 16), glyphs="ascii")
+        text = await settle(pilot)
     assert [title.partition(",")[0].partition("over ")[2] for title in seen_titles] == [
         "bytes", "FLOPs", "seconds", "bytes",
     ]  # fmt: skip
@@ -238,14 +227,12 @@ def test_y_shows_the_settings_over_their_costs_and_u_the_next_cost(home: Path) -
 
 
 @pytest.mark.long
-def test_of_more_seeds_than_fit_those_near_the_cursor_are_shown(tmp_path: Path) -> None:
+async def test_of_more_seeds_than_fit_those_near_the_cursor_are_shown(tmp_path: Path) -> None:
     study(tmp_path, ("fedgh",), tuple(range(20)))
     sessions.make(tmp_path / "t" / "fedgh-s0", clients=2, rounds=1, cka_every=0)
-
-    async def act(pilot: Pilot[None], panel: SessionsPanel) -> None:
+    async with on_board(tmp_path, size=(60, 16)) as (_, pilot, _):
         await pilot.press(*["right"] * 12)
-
-    _, text = shown(tmp_path, act, size=(60, 16))
+        text = await settle(pilot)
     header = next(line for line in text.splitlines() if "setting" in line)
     assert "s12" in header and "s0 " not in header and "+" in header
 
@@ -336,12 +323,11 @@ def test_a_study_is_a_group_with_its_progress_or_a_line_for_each_method_with_a_b
 
 
 @pytest.mark.long
-def test_its_row_has_a_finished_setting_and_no_mean_over_different_methods(seeds_home: Path) -> None:
-    async def act(pilot: Any, panel: SessionsPanel) -> None:
-        panel.show(replace(view_of(seeds_home), filter="study t3"))
-        panel.query_one(SessionList).put_cursor(seeds_home / "t3")
-
-    app, text = on_stage("sessions", view_of(seeds_home), act, size=MIDDLE)
+async def test_its_row_has_a_finished_setting_and_no_mean_over_different_methods(seeds_home: Path) -> None:
+    async with staged("sessions", view_of(seeds_home), size=MIDDLE) as (app, pilot):
+        app.panel.show(replace(view_of(seeds_home), filter="study t3"))
+        app.panel._list.put_cursor(seeds_home / "t3")
+        text = await settle(pilot)
     (row,) = app.panel._list.rows
     last = [read(seeds_home / "t3" / f"fedlora-s{seed}").curves["accuracy"][-1] for seed in (0, 1, 2)]
     assert (row.key, row.cells[6]) == (seeds_home / "t3", f"{np.mean(last) * 100:.1f} %")
@@ -390,13 +376,13 @@ def test_the_best_of_a_study_is_chosen_among_its_finished_settings(tmp_path: Pat
 
 @pytest.mark.long
 @pytest.mark.parametrize("system", [ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT])
-def test_one_band_at_a_time_is_shown_without_gaps_that_of_the_row_under_the_cursor(
+async def test_one_band_at_a_time_is_shown_without_gaps_that_of_the_row_under_the_cursor(
     seeds_home: Path, system: ColorSystem
 ) -> None:
     shown: list[tuple[str, int]] = []
-
-    async def act(pilot: Any, panel: ComparePanel) -> None:
-        pilot.app.console._color_system = system
+    async with staged("compare", view_of(seeds_home), size=MIDDLE) as (app, pilot):
+        panel = app.panel
+        app.console._color_system = system
         for name in ("t3/standalone-s0", "base", "t3/fedlora-s0"):
             panel._table.put_cursor(seeds_home / name)
             await pilot.pause()
@@ -407,8 +393,6 @@ def test_one_band_at_a_time_is_shown_without_gaps_that_of_the_row_under_the_curs
             whole = canvas.bg[canvas.bg != scheme.background]
             assert "░" not in drawn(plot) and len(np.unique(whole)) == 1
             shown.append((figure.band.name, len(figure.bands)))
-
-    on_stage("compare", view_of(seeds_home), act, size=MIDDLE)
     assert shown == [
         ("std over 2 seeds of 2", 2),
         ("std over 3 seeds of 1", 2),  # a single session has none: the first there is

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,10 +13,9 @@ from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO
 from simulator.studies.selection import Seeds
-from tests.app.panels.stage import doing, measured, on_stage, read, words
+from tests.app.panels.stage import after_each, measured, on_stage, read, settle, staged, words
 from tui.app.panels.compare import (
     ALONE,
-    ComparePanel,
     different_clients,
     figure,
     row_of,
@@ -85,14 +83,12 @@ def test_a_line_keeps_its_key_and_colour_while_others_come_and_go() -> None:
 
 @pytest.mark.long
 def test_y_goes_through_the_measures_and_back_and_says_what_no_session_has(at_home: Path) -> None:
-    seen = list[tuple[str, str]]()
-
-    def note(panel: ComparePanel) -> None:
-        said = " ".join(panel.app.text().split()).partition("None of these sessions ")[2]  # type: ignore[attr-defined]
-        seen.append((str(panel._curves.border_title).removesuffix(" (y) over rounds (u)"), said[:30]))
+    def look(panel: Any) -> tuple[str, str]:
+        said = " ".join(panel.app.text().split()).partition("None of these sessions ")[2]
+        return str(panel._curves.border_title).removesuffix(" (y) over rounds (u)"), said[:30]
 
     view = replace(view_of(at_home, "base"), pinned=frozenset({7, 3}))
-    on_stage("compare", view, doing(*["chart"] * len(shown_of(())), each=note))
+    seen = after_each("compare", view, ["chart"] * len(shown_of(())), look)
     no_test = "has measured its test part. Ea"
     assert seen == [
         ("worst client", ""), ("std over clients", ""), ("training loss", ""), ("test loss", no_test),
@@ -132,17 +128,15 @@ def test_clients_of_one_number_with_other_data_are_said_to_be_different_clients(
 
 
 @pytest.mark.long
-def test_a_long_note_ends_with_an_ellipsis_and_is_a_row_on_a_low_screen(at_home: Path) -> None:
+async def test_a_long_note_ends_with_an_ellipsis_and_is_a_row_on_a_low_screen(
+    at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.app.panels.compare.rows_differ", lambda *_: ["Rows differ in x: 1, 2. " * 20])
     for size, rows in (((60, 16), 1), ((60, 24), 3)):
-        heights: list[int] = []
-
-        async def look(pilot: Any, panel: Any, heights: list[int] = heights) -> None:
-            heights.append(panel._caveat.region.height)
-            assert re.search(r"Rows differ in x: 1, 2\..*…$", str(panel._caveat.content), re.DOTALL)
-
-        with patch("tui.app.panels.compare.rows_differ", lambda *_: ["Rows differ in x: 1, 2. " * 20]):
-            on_stage("compare", view_of(at_home, "main", "base"), look, size=size)
-        assert heights == [rows]
+        async with staged("compare", view_of(at_home, "main", "base"), size=size) as (app, _):
+            note = app.panel._caveat
+            assert re.search(r"Rows differ in x: 1, 2\..*…$", str(note.content), re.DOTALL)
+            assert note.region.height == rows
 
 
 def test_a_line_over_seeds_with_data_of_their_own_is_said_to_be_a_mean_of_different_clients(
@@ -194,12 +188,11 @@ def test_each_client_of_each_session_has_a_combination_of_colour_and_stroke_of_i
 
 def test_keys_move_the_target_by_a_hundredth_and_cycle_the_x_axis(at_home: Path) -> None:
     view = view_of(at_home, "main", "base")
-    seen: list[tuple[float, str]] = []
 
-    def note(panel: ComparePanel) -> None:
-        seen.append((panel.target(view.compared), panel._chart.figure.x_label))
+    def look(panel: Any) -> tuple[float, str]:
+        return panel.target(view.compared), panel._chart.figure.x_label
 
-    on_stage("compare", view, doing("next", "next", "previous", *["unit"] * 4, each=note))
+    seen = after_each("compare", view, ["next", "next", "previous", *["unit"] * 4], look)
     targets, labels = zip(*seen, strict=True)
     assert np.diff(targets[:4]).round(6).tolist() == [0.01, -0.01, 0]
     assert labels[3:] == ("MiB", "FLOPs", "seconds", "rounds")
@@ -219,10 +212,10 @@ def test_compare_asks_for_marks_while_fewer_than_two_sessions_are_drawn(at_home:
 
 
 @pytest.mark.long
-def test_a_filter_leaves_the_sessions_and_the_settings_with_its_words(at_home: Path) -> None:
+async def test_a_filter_leaves_the_sessions_and_the_settings_with_its_words(at_home: Path) -> None:
     view = view_of(at_home, "base", "main")
-
-    async def act(pilot: Any, panel: Any) -> None:
+    async with staged("compare", view) as (app, pilot):
+        panel = app.panel
         both = [row.key.name for row in panel._table.rows], len(panel._settings.rows)
         panel.show(replace(view, filter="base"))
         assert [row.key.name for row in panel._table.rows] == ["base"] and both[0] == ["base", "main"]
@@ -230,9 +223,7 @@ def test_a_filter_leaves_the_sessions_and_the_settings_with_its_words(at_home: P
         assert not panel._settings.rows and not panel._table.rows
         panel.show(replace(view, filter="method.name"))
         assert [row.key for row in panel._settings.rows] == ["method.name"] and both[1] > 1
-
-    _, text = on_stage("compare", view, act)
-    assert "No session matches the filter. Press / to change it." in text
+        assert "No session matches the filter. Press / to change it." in await settle(pilot)
 
 
 @pytest.mark.long
@@ -249,16 +240,16 @@ def test_values_are_those_of_the_last_common_round_which_is_named(at_home: Path)
 
 
 @pytest.mark.long
-def test_a_sentence_says_what_is_known_of_the_line_under_the_cursor_and_the_first(at_home: Path) -> None:
-    async def to_the_third(pilot: Any, panel: ComparePanel) -> None:
-        panel._table.put_cursor(panel._view.compared[2].folder)  # type: ignore[union-attr]
-        await pilot.pause()
-
+async def test_a_sentence_says_what_is_known_of_the_line_under_the_cursor_and_the_first(
+    at_home: Path,
+) -> None:
     view = view_of(at_home, "main", "main-fork", "base")
-    for act, other in (((), "2 main-fork"), (to_the_third, "3 base")):
-        app, _ = on_stage("compare", view, act)
-        said = str(app.panel._known.content)
-        assert said.startswith(f"{other} − 1 main = −") and "at round 12, 10 of 10 clients lose, " in said
-        assert "(paired t over 10 clients, 95 %: " in said
-    app, _ = on_stage("compare", view_of(at_home, "main"))
-    assert not app.panel._known.display
+    async with staged("compare", view) as (app, pilot):
+        for other in ("2 main-fork", "3 base"):
+            said = str(app.panel._known.content)
+            assert said.startswith(f"{other} − 1 main = −") and "at round 12, 10 of 10 clients lose, " in said
+            assert "(paired t over 10 clients, 95 %: " in said
+            app.panel._table.put_cursor(view.compared[2].folder)
+            await settle(pilot)
+    async with staged("compare", view_of(at_home, "main")) as (app, _):
+        assert not app.panel._known.display

@@ -9,7 +9,7 @@ import pytest
 
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.panels.stage import Act, doing, on_stage, read, with_records
+from tests.app.panels.stage import after_each, on_stage, read, settle, staged, take, with_records
 from tui.app.panels.cost import charts, facts_of, rows, seconds
 from tui.app.view import View
 from tui.app.widgets.table import Cell
@@ -76,27 +76,24 @@ ALL = [
 """The charts of a method without metrics, on a CPU."""
 
 
+def titles(panel: Any) -> dict[str, str]:
+    return {name: part.border_title for name, part in panel._parts.items()}
+
+
 @pytest.mark.long
 def test_u_walks_through_the_charts_that_do_not_stand_there_already(view: View) -> None:
     for size, part, choices in (((80, 24), "first", ALL), ((120, 40), "third", ALL[2:])):
-        seen: list[str] = []
-
-        def note(panel: Any, part: str = part, seen: list[str] = seen) -> None:
-            seen.append(panel._parts[part].border_title)
-
-        on_stage("cost", view, doing(*["unit"] * 9, each=note), size=size)
-        assert seen == (choices * 2)[1:10]  # without a clock, there is no timeline
+        parts = after_each("cost", view, ["unit"] * 9, titles, size=size)
+        assert [each[part] for each in parts] == (choices * 2)[1:10]  # without a clock, there is no timeline
 
 
 @pytest.mark.long
 def test_y_shows_the_tensors_in_place_of_the_clients_and_in_the_file_that_w_writes(view: View) -> None:
-    seen: list[tuple[bool, bool, str]] = []
-
-    def note(panel: Any) -> None:
+    def look(panel: Any) -> tuple[object, ...]:
         by = (panel._parts[name].region.height > 0 for name in ("clients", "tensors"))
-        seen.append((*by, panel.table(view)[0][0]))
+        return (*by, panel.table(view)[0][0])
 
-    on_stage("cost", view, doing("chart", "chart", each=note))
+    seen = after_each("cost", view, ["chart", "chart"], look)
     assert seen == [(False, True, "tensor"), (True, False, "round")]
 
 
@@ -107,17 +104,13 @@ def test_a_client_has_its_time_and_its_bytes_in_one_row(view: View) -> None:
     ]  # fmt: skip
 
 
-def to(chart: str) -> Act:
-    """Press u until this chart is shown."""
-
-    async def act(pilot: Any, panel: Any) -> None:
-        for _ in range(12):
-            if chart in pilot.app.text():
-                return
-            panel.action_unit()
-            await pilot.pause()
-
-    return act
+async def to(chart: str, pilot: Any) -> str:
+    """Press u until this chart is shown. Returns what is shown then."""
+    for _ in range(12):
+        if chart in pilot.app.text():
+            break
+        await take(pilot, "unit")
+    return await settle(pilot)
 
 
 def with_timing(view: View, rounds: int = 20, **timing: Any) -> View:
@@ -135,22 +128,25 @@ def waiting(view: View, **seconds: float) -> View:
 
 
 @pytest.mark.long
-def test_a_pause_is_in_the_title_and_leaves_the_axis_to_work(view: View) -> None:
+async def test_a_pause_is_in_the_title_and_leaves_the_axis_to_work(view: View) -> None:
     for size, place in (((80, 24), "first"), ((120, 40), "second")):
-        app, text = on_stage("cost", waiting(view, r5=60.0), to("seconds per round"), size=size)
+        async with staged("cost", waiting(view, r5=60.0), size=size) as (app, pilot):
+            text = await to("seconds per round", pilot)
         drawn = app.panel._charts[place].figure
         assert [line.name for line in drawn.series] == ["clients", "server", "evaluation", "checkpoint"]
         assert drawn.y_range == (0.0, pytest.approx(1.8 * 1.05))  # 2.0 s of training less 0.2 s of the server
         assert "seconds per round; paused 60 s (r5)" in text
-    assert "paused" not in on_stage("cost", view)[1]
-    _, text = on_stage("cost", waiting(view, r5=30.0, r7=75.0), to("seconds per round"), size=(80, 24))
-    assert "paused 105 s (longest r7)" in text
+    async with staged("cost", view) as (app, _):
+        assert "paused" not in app.text()
+    async with staged("cost", waiting(view, r5=30.0, r7=75.0), size=(80, 24)) as (_, pilot):
+        assert "paused 105 s (longest r7)" in await to("seconds per round", pilot)
 
 
 @pytest.mark.long
-def test_the_memory_of_a_gpu_is_a_chart_where_there_was_one(view: View) -> None:
+async def test_the_memory_of_a_gpu_is_a_chart_where_there_was_one(view: View) -> None:
     on_gpu = with_timing(view, rounds=3, gpu_memory=2 << 30)
-    app, _ = on_stage("cost", on_gpu, to("peak GPU memory of tensors"))
+    async with staged("cost", on_gpu) as (app, pilot):
+        await to("peak GPU memory of tensors", pilot)
     (line,) = app.panel._charts["third"].figure.series
     assert (line.name, line.y.tolist()) == ("GPU memory", [2.0, 2.0, 2.0])
     assert dict(facts_of(on_gpu))["GPU"] == "2.0 GiB"
@@ -158,25 +154,24 @@ def test_the_memory_of_a_gpu_is_a_chart_where_there_was_one(view: View) -> None:
 
 @pytest.mark.long
 def test_the_method_s_figures_are_charts_to_step_through(view: View) -> None:
-    seen: list[tuple[str, float]] = []
     told = with_records(
         view, [each | {"method_metrics": {"server_loss": 0.5, "spread": 3}} for each in view.run.records]
     )
 
-    def note(panel: Any) -> None:
+    def look(panel: Any) -> tuple[str, float]:
         (line,) = panel._charts["third"].figure.series
-        seen.append((line.name, float(np.max(line.y))))
+        return line.name, float(np.max(line.y))
 
-    on_stage("cost", told, doing(*["next"] * 3, each=note))
+    seen = after_each("cost", told, ["next"] * 3, look)
     assert seen == [("server_loss", 0.5), ("spread", 3.0), ("server_loss", 0.5)]
 
 
 @pytest.mark.long
-def test_what_an_earlier_version_did_not_record_is_said_to_be_missing(view: View) -> None:
+async def test_what_an_earlier_version_did_not_record_is_said_to_be_missing(view: View) -> None:
     timing = {"seconds": 2.5, "train": 2.0, "evaluate": 0.4, "checkpoint": 0.1, "at": ""}
     old = [sessions.record(round, 10, timing=timing) for round in (1, 2)]
-    memory = to("peak memory of the process")
-    app, _ = on_stage("cost", with_records(view, old), memory)
+    async with staged("cost", with_records(view, old)) as (app, pilot):
+        await to("peak memory of the process", pilot)
     machine = app.panel._parts["third"]
     assert machine._said == "No memory was recorded in these rounds."
     drawn = app.panel._charts["second"].figure.series
@@ -225,18 +220,11 @@ def test_simulated_time_and_energy_are_facts_of_a_round_on_the_clock(view: View)
 
 
 @pytest.mark.long
-def test_the_timeline_is_one_of_the_charts_of_a_run_on_the_clock(view: View) -> None:
-    seen = list[str]()
-
-    async def act(pilot: Any, panel: Any) -> None:
-        await to("who works when")(pilot, panel)
-        await pilot.pause()
-        seen.append(pilot.app.text())
-        panel.action_previous()
-        await pilot.pause()
-
+async def test_the_timeline_is_one_of_the_charts_of_a_run_on_the_clock(view: View) -> None:
     for size in ((80, 24), (200, 60)):
-        app, text = on_stage("cost", timed(view), act, size=size)
-        assert "who works when, rounds 16 to 20" in seen[-1] and "█ training" in seen[-1]
-        assert "who works when, rounds 19 to 20" in text
+        async with staged("cost", timed(view), size=size) as (app, pilot):
+            text = await to("who works when", pilot)
+            assert "who works when, rounds 16 to 20" in text and "█ training" in text
+            await take(pilot, "previous")
+            assert "who works when, rounds 19 to 20" in await settle(pilot)
         assert {"simulated_seconds", "joules"} <= {*app.panel.table(timed(view))[0]}

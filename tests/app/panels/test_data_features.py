@@ -14,7 +14,7 @@ from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import Samples, SessionData
 from simulator.results.inspection.client_samples import ClassSample, ClientSamples, FeatureMean
 from tests import sessions
-from tests.app.panels.stage import doing, on_stage, read
+from tests.app.panels.stage import after_each, on_stage, read, settle, staged, take
 from tui.app.panels import data_features as data
 from tui.app.panels.data_features import CHANGE, GAIN, RECALL, gone, sample_table
 from tui.app.view import Embeddings, SamplesRead, View, Wanted, session_of
@@ -39,20 +39,16 @@ def instead(view: View) -> str:
 
 
 @pytest.mark.long
-def test_the_partition_shows_who_holds_which_classes(view: View) -> None:
-    async def move(pilot: Any, panel: Any) -> None:
-        panel._map.focus()
+async def test_the_partition_shows_who_holds_which_classes(view: View) -> None:
+    async with staged("data", view) as (app, pilot):
+        app.panel._map.focus()
         await pilot.press("right", "right")
-        seen.append(pilot.app.text())
-        panel.show(replace(view, client=4))
+        assert "training samples: 10 classes × 10 clients" in app.text()
+        assert "class 0 × client 1 cnn2: 11\n" in app.text()  # 4 + 7 of client 1
+        app.panel.show(replace(view, client=4))
         await pilot.press("down", "down")
-
-    seen = list[str]()
-    app, text = on_stage("data", view, move)
-    assert "training samples: 10 classes × 10 clients" in seen[0]
-    assert "class 0 × client 1 cnn2: 11\n" in seen[0]  # 4 + 7 of client 1
-    assert 1 in app.selected
-    assert "class 2 × client 4 cnn5: " in text  # in the column of the client selected
+        assert "class 2 × client 4 cnn5: " in await settle(pilot)  # in the column of the client selected
+        assert 1 in app.selected
 
 
 @pytest.mark.long
@@ -131,9 +127,8 @@ def test_of_very_many_clients_it_says_how_many_are_drawn(view: View) -> None:
 
 @pytest.mark.long
 def test_points_are_named_by_class_by_client_and_of_the_client_selected_alone(view: View) -> None:
-    chosen, seen = replace(drawn(view, 20), client=3), list[str]()
-    on_stage("data", chosen, doing(*["colours"] * 3, each=lambda panel: seen.append(panel.app.text())))
-    by_client, alone, by_class = seen
+    chosen = replace(drawn(view, 20), client=3)
+    by_client, alone, by_class = after_each("data", chosen, ["colours"] * 3, lambda panel: panel.app.text())
     assert "[k] prototype of class k  0   1   2" in by_class and "[7]" in by_class
     assert "t-SNE after round 20, by client─" in by_client and "3 cnn4  4 cnn5" in by_client
     assert "t-SNE after round 20, client 3 by class─" in alone and "·" in alone
@@ -169,7 +164,7 @@ def with_samples(view: View, *clients: int, **more: Any) -> View:
 
 
 @pytest.mark.long
-def test_i_reads_the_samples_of_the_client_selected(view: View) -> None:
+async def test_i_reads_the_samples_of_the_client_selected(view: View) -> None:
     own = session_of(view.run)
     failed = replace(view, samples=SamplesRead({(own, 0): "There are no data."}))
     for each, said, posted in (
@@ -177,17 +172,15 @@ def test_i_reads_the_samples_of_the_client_selected(view: View) -> None:
         (with_samples(view, under_way=(own, 0)), "Reading the samples of client 0.", []),
         (failed, "There are no data.", [Wanted("samples", client=0)]),
     ):
-        app, text = on_stage("data", each, ["samples"])
-        assert app.posted == posted and said in " ".join(text.split()) and "t-SNE" not in text
-
+        async with staged("data", each) as (app, pilot):
+            await take(pilot, "samples")
+            text = await settle(pilot)
+            assert app.posted == posted and said in " ".join(text.split()) and "t-SNE" not in text
     assert "Press i to try again." in text
-
-    async def then_another(pilot: Any, panel: Any) -> None:
-        await doing("samples")(pilot, panel)
-        panel.show(replace(with_samples(view, 0), client=5))
-
-    _, text = on_stage("data", with_samples(view, 0), then_another)
-    assert "Press i to read the samples of client 5." in text
+    async with staged("data", with_samples(view, 0)) as (app, pilot):
+        await take(pilot, "samples")
+        app.panel.show(replace(with_samples(view, 0), client=5))
+        assert "Press i to read the samples of client 5." in await settle(pilot)
 
 
 @pytest.mark.long
@@ -200,20 +193,20 @@ def test_the_samples_of_the_client_selected_are_beside_the_partition(view: View)
 
 
 @pytest.mark.long
-def test_the_same_key_leads_back_and_so_do_those_of_the_plane(view: View) -> None:
+async def test_the_same_key_leads_back_and_so_do_those_of_the_plane(view: View) -> None:
     seen = list[bool]()
-    steps = ("samples", "samples", "samples", "embed")
-    there_and_back = doing(*steps, each=lambda panel: seen.append("t-SNE" in panel.app.text()))
-    app, _ = on_stage("data", with_samples(view, 0), there_and_back)
-    assert seen == [False, True, False, True]
-    assert app.posted == [Wanted("embeddings", 20)]
+    async with staged("data", with_samples(view, 0)) as (app, pilot):
+        for step in ("samples", "samples", "samples", "embed"):
+            await take(pilot, step)
+            seen.append("t-SNE" in app.text())
+        assert seen == [False, True, False, True]
+        assert app.posted == [Wanted("embeddings", 20)]
 
 
 @pytest.mark.long
 def test_the_file_has_the_samples_that_are_shown(view: View) -> None:
     told = with_samples(view, 0)
-    seen = list[Any]()
-    on_stage("data", told, doing("samples", each=lambda panel: seen.append(panel.table(told))))
+    seen = after_each("data", told, ["samples"], lambda panel: panel.table(told))
     assert seen == [(["client", "class", "train", "text"], [[0, "a", 10, "to be⏎0"]])]
     means = ClientSamples(4, "table", (), features=(FeatureMean("age", 71.0, 40.0, 1.5),))
     assert sample_table(means)[1] == [[4, "age", 71.0, 40.0, 1.5]]
@@ -367,9 +360,7 @@ def test_sessions_without_counts_say_how_to_get_them(folder: Path, counts: View)
 
 @pytest.mark.long
 def test_y_shows_one_after_the_other_and_then_the_samples(counts: View) -> None:
-    seen = list[str]()
-    through = doing(*["chart"] * 4, each=lambda panel: seen.append(panel.app.text().splitlines()[0]))
-    on_stage("data", counts, through)
+    seen = after_each("data", counts, ["chart"] * 4, lambda panel: panel.app.text().splitlines()[0])
     for said, caption in zip(
         ("recall by class, round 20", "change in recall, round 19 to 20",
          "gain in recall, round 18, over standalone", "training samples: 10 classes"), seen, strict=True,
@@ -397,13 +388,11 @@ def test_it_fits_every_size(counts: View) -> None:
 
 
 @pytest.mark.long
-def test_an_earlier_round_and_the_crosshair_are_drawn_when_they_change(counts: View) -> None:
-    async def travel(pilot: Any, panel: Any) -> None:
-        await doing("chart", "chart")(pilot, panel)
-        panel.show(replace(counts, crosshair=("rounds", 5.0)))
-
-    _, text = on_stage("data", counts, travel)
-    assert "change in recall, round 5 to 20" in text
+async def test_an_earlier_round_and_the_crosshair_are_drawn_when_they_change(counts: View) -> None:
+    async with staged("data", counts) as (app, pilot):
+        await take(pilot, "chart", "chart")
+        app.panel.show(replace(counts, crosshair=("rounds", 5.0)))
+        assert "change in recall, round 5 to 20" in await settle(pilot)
 
 
 @pytest.mark.long

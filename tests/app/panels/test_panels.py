@@ -15,7 +15,16 @@ from simulator.results.analysis.gain import Pair, Partners, RoundGain
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.panels.stage import doing, measured, on_stage, read, with_records, words
+from tests.app.panels.stage import (
+    after_each,
+    measured,
+    on_stage,
+    read,
+    settle,
+    staged,
+    with_records,
+    words,
+)
 from tui.app.charts.chart import Mark
 from tui.app.panels import PANELS, cost, gains
 from tui.app.panels.base import marks, recent, sizes, traffic
@@ -51,50 +60,45 @@ def test_numbers_follow_the_round_travelled_to(view: View) -> None:
 
 
 @pytest.mark.long
-def test_the_client_selected_is_under_the_cursor_in_every_panel(view: View) -> None:
+async def test_the_client_selected_is_under_the_cursor_in_every_panel(view: View) -> None:
     chosen = replace(view, client=4)
-    for panel, cursor in dict.fromkeys(("live", "clients", "cost"), "▶ +4 ").items():
-        assert re.search(cursor, on_stage(panel, chosen)[1])
-    assert re.search(r"\b4▶", on_stage("similarity", chosen)[1])
-    assert "▲4" in on_stage("data", chosen)[1]
-
-    async def into_the_matrix(pilot: Any, panel: Any) -> None:
-        panel._map.focus()
-        await pilot.press("right")
-
-    assert "client 4 cnn5 × client 0 cnn1: 0." in on_stage("similarity", chosen, into_the_matrix)[1]
+    cursors = dict.fromkeys(("live", "clients", "cost"), "▶ +4 ") | {"data": "▲4", "similarity": r"\b4▶"}
+    for panel, cursor in cursors.items():
+        async with staged(panel, chosen) as (app, pilot):
+            assert re.search(cursor, await settle(pilot))
+            if panel == "similarity":
+                app.panel._map.focus()
+                await pilot.press("right")
+                assert "client 4 cnn5 × client 0 cnn1: 0." in await settle(pilot)
 
 
 @pytest.mark.long
-def test_the_client_under_the_cursor_is_selected_after_the_first_round_without_a_key(view: View) -> None:
+async def test_the_client_under_the_cursor_is_selected_after_the_first_round_without_a_key(
+    view: View,
+) -> None:
     """The cursor is on client 0 before the first round. Its page would open on another client, the worst."""
     sorted_by_id = replace(view, client=None, sort=("id", False))
-
-    async def the_first_rounds(pilot: Any, panel: Any) -> None:
-        pilot.app.selected.clear()
-        panel.show(sorted_by_id)
-        await pilot.pause()
-
     for panel in ("live", "clients"):
-        app, text = on_stage(panel, with_records(sorted_by_id, []), the_first_rounds)
-        assert app.selected == [0] and "▶    0 cnn1" in text
+        async with staged(panel, with_records(sorted_by_id, [])) as (app, pilot):
+            app.selected.clear()
+            app.panel.show(sorted_by_id)  # the first rounds
+            text = await settle(pilot)
+            assert app.selected == [0] and "▶    0 cnn1" in text
 
 
 @pytest.mark.long
-def test_keys_pin_the_client_under_the_cursor_and_reverse_the_order(view: View) -> None:
+async def test_keys_pin_the_client_under_the_cursor_and_reverse_the_order(view: View) -> None:
     order: list[list[object]] = []
-
-    async def act(pilot: Any, panel: Any) -> None:
-        panel.first().focus()
-        await pilot.press("down", "down")
-        panel.action_pin()
-        for _ in range(2):
-            order.append([row.key for row in panel._table.rows])
-            panel.action_reverse()
-
     for panel in ("live", "clients"):
-        app, _ = on_stage(panel, view, act)
-        assert app.posted == [ClientPinned(5)]  # 6, 4 and 5 are the worst
+        async with staged(panel, view) as (app, pilot):
+            app.panel.first().focus()
+            await pilot.press("down", "down")
+            app.panel.action_pin()
+            for _ in range(2):
+                order.append([row.key for row in app.panel._table.rows])
+                app.panel.action_reverse()
+            await settle(pilot)
+            assert app.posted == [ClientPinned(5)]  # 6, 4 and 5 are the worst
     ranked = np.argsort(view.run.records[-1]["accuracy"]["per_client"]).tolist()
     assert order == [ranked, ranked[::-1]] * 2  # by the numbers that are printed
 
@@ -264,48 +268,44 @@ def test_the_first_round_is_followed_client_by_client(at_home: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_fault_while_a_resized_panel_is_drawn_is_said_and_the_app_goes_on(
+async def test_a_fault_while_a_resized_panel_is_drawn_is_said_and_the_app_goes_on(
     view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: object, view: View) -> None:
         raise ZeroDivisionError("a fault in a panel")
 
-    async def act(pilot: Any, panel: Any) -> None:
-        monkeypatch.setattr(type(panel), "draw", fail)
+    async with staged("live", view) as (app, pilot):
+        monkeypatch.setattr(type(app.panel), "draw", fail)
         await pilot.resize_terminal(100, 30)
         await pilot.pause()
         await pilot.pause()
-        assert "a fault in a panel" in [*pilot.app._notifications][-1].message
+        assert "a fault in a panel" in [*app._notifications][-1].message
         monkeypatch.undo()
-
-    on_stage("live", view, act)
+        await settle(pilot)
 
 
 @pytest.mark.long
-def test_the_same_view_draws_nothing_twice(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_same_view_draws_nothing_twice(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     again: list[str] = []
-
-    async def act(pilot: Any, panel: Any) -> None:
-        for kind in {type(each) for each in panel.query("CanvasWidget")}:
-            whole = kind.draw
-
-            def noted(self: Any, *arguments: Any, whole: Any = whole) -> Any:
-                drawn.append(type(self).__name__)
-                return whole(self, *arguments)
-
-            monkeypatch.setattr(kind, "draw", noted)
-        settled = -1
-        while settled != len(drawn):  # some parts are drawn once more when they have found their size
-            settled = len(drawn)
-            await pilot.pause(0.1)
-        for _ in range(3):
-            panel.show(replace(view, run=replace(view.run, progress={"done": 3})))
-            await pilot.pause()
-        again.extend(drawn[settled:])
-
     for panel in PANELS:
-        on_stage(panel, view, act)
+        async with staged(panel, view) as (app, pilot):
+            for kind in {type(each) for each in app.panel.query("CanvasWidget")}:
+                whole = kind.draw
+
+                def noted(self: Any, *arguments: Any, whole: Any = whole) -> Any:
+                    drawn.append(type(self).__name__)
+                    return whole(self, *arguments)
+
+                monkeypatch.setattr(kind, "draw", noted)
+            settled = -1
+            while settled != len(drawn):  # some parts are drawn once more when they have found their size
+                settled = len(drawn)
+                await pilot.pause(0.1)
+            for _ in range(3):
+                app.panel.show(replace(view, run=replace(view.run, progress={"done": 3})))
+                await pilot.pause()
+            again.extend(drawn[settled:])
         monkeypatch.undo()
     assert again == []
 
@@ -324,19 +324,16 @@ def test_events_are_said_in_a_few_words() -> None:
 
 
 @pytest.mark.long
-def test_the_keys_go_to_the_table_first_and_to_a_chart_where_there_is_none(view: View) -> None:
+async def test_the_keys_go_to_the_table_first_and_to_a_chart_where_there_is_none(view: View) -> None:
     seen: list[str] = []
-
-    async def act(pilot: Any, panel: Any) -> None:
-        seen.append(type(panel.first()).__name__)
-
     for panel, size in (
         ("live", (120, 40)),
         ("live", (80, 24)),
         ("similarity", (120, 40)),
         ("sessions", (120, 40)),
     ):
-        on_stage(panel, view, act, size=size)
+        async with staged(panel, view, size=size) as (app, _):
+            seen.append(type(app.panel.first()).__name__)
     assert seen == ["Table", "LineChart", "Heatmap", "SessionList"]
 
 
@@ -412,24 +409,19 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> View:
     return View(read(sessions.make(folder / "hundred", rounds=6, clients=100)), sessions_dir=folder)
 
 
-def shares(view: View, size: tuple[int, int] = (200, 60)) -> dict[str, float]:
+async def shares(view: View, size: tuple[int, int] = (200, 60)) -> dict[str, float]:
     """The share of the screen that each part of the panel has."""
-    found: dict[str, float] = {}
-
-    async def measure(pilot: Any, panel: Any) -> None:
-        found.update({name: part.region.area / (size[0] * size[1]) for name, part in panel._parts.items()})
-
-    on_stage("live", view, measure, size=size)
-    return found
+    async with staged("live", view, size=size) as (app, _):
+        return {name: part.region.area / (size[0] * size[1]) for name, part in app.panel._parts.items()}
 
 
 @pytest.mark.long
-def test_parts_have_the_room_that_others_do_not_need(at_home: Path, crowd: View) -> None:
+async def test_parts_have_the_room_that_others_do_not_need(at_home: Path, crowd: View) -> None:
     few = View(read(at_home / "main"), sessions_dir=at_home)
     bare = replace(crowd, run=read(sessions.make(crowd.library / "bare", rounds=2, clients=100, cka_every=0)))
     for size in ((80, 24), (120, 40), (200, 60)):
-        assert shares(crowd, size)["accuracy"] >= 1 / 3
-    for_few, for_many, unmeasured = map(shares, (few, crowd, bare))
+        assert (await shares(crowd, size))["accuracy"] >= 1 / 3
+    for_few, for_many, unmeasured = [await shares(each) for each in (few, crowd, bare)]
     assert for_few["similarity"] > 2 * for_few["clients"]
     assert for_many["similarity"] == pytest.approx(for_many["clients"], rel=0.1)
     assert unmeasured["similarity"] < unmeasured["clients"] / 5
@@ -437,16 +429,13 @@ def test_parts_have_the_room_that_others_do_not_need(at_home: Path, crowd: View)
 
 @pytest.mark.long
 @pytest.mark.parametrize("panel", ["clients", "cost"])
-def test_a_table_of_few_clients_leaves_the_room_it_does_not_need_to_the_charts(
+async def test_a_table_of_few_clients_leaves_the_room_it_does_not_need_to_the_charts(
     panel: str, at_home: Path, crowd: View
 ) -> None:
     seen: list[int] = []
-
-    async def measure(pilot: Any, shown: Any) -> None:
-        seen.append(shown._parts["clients"].region.height)
-
     for view in (View(read(at_home / "main"), sessions_dir=at_home), crowd):
-        on_stage(panel, view, measure, size=(200, 60))
+        async with staged(panel, view, size=(200, 60)) as (app, _):
+            seen.append(app.panel._parts["clients"].region.height)
     # a line for each client or fact, title and header
     assert seen[0] == (10 + 2 if panel == "clients" else 16 + 2)
     assert seen[1] >= 24
@@ -475,10 +464,7 @@ def test_of_a_method_that_sends_nothing_there_is_no_chart_of_bytes_but_one_of_th
     nothing |= {"per_client_up": [0] * 4, "per_client_down": [0] * 4, "by_tensor": {}}
     records: list[Any] = [{**record, "bytes": nothing} for record in run.records]
     alone = with_records(View(run, sessions_dir=tmp_path), records)
-    seen: list[str] = []
-    on_stage(
-        "cost", alone, doing(*["unit"] * 4, each=lambda panel: seen.append(panel.app.text())), size=(80, 24)
-    )
+    seen = after_each("cost", alone, ["unit"] * 4, lambda panel: panel.app.text(), size=(80, 24))
     charts = (
         "accuracy over FLOPs",
         "accuracy over seconds",

@@ -20,7 +20,7 @@ from simulator.studies.folder import documents
 from simulator.studies.study import Point, StudySpec
 from tests import sessions
 from tests.app.driving import driven, until
-from tests.app.panels.stage import on_stage, read
+from tests.app.panels.stage import on_stage, read, settle, staged
 from tui.app.app import HtflApp
 from tui.app.dialogs.run_forms import NewRunDialog
 from tui.app.dialogs.upkeep import AttachDialog
@@ -112,21 +112,18 @@ def test_a_session_or_a_ledger_that_cannot_be_read_is_damaged_and_keeps_no_other
 
 
 @pytest.mark.long
-def test_the_sidebar_claims_no_end_of_a_session_before_it_has_read_its_ledger(tmp_path: Path) -> None:
+async def test_the_sidebar_claims_no_end_of_a_session_before_it_has_read_its_ledger(tmp_path: Path) -> None:
     damage(sessions.make(tmp_path / "broken", rounds=8, clients=2))
     sessions.make(tmp_path / "sound", rounds=8, clients=2)
     view = View(read(tmp_path / "sound"), sessions_dir=tmp_path)
     glyphs: list[str] = []
-
-    async def look(pilot: Any, panel: Any) -> None:
-        listed = panel._sessions
+    async with staged("live", view, size=(200, 60)) as (app, _):
+        listed = app.panel._sessions
         listed._library.sketches, known = {}, listed._library.sketches
         for sketches in ({}, known):  # before and after the reading
             listed._library.sketches = sketches
             listed._list_anew()
             glyphs.append(" ".join(row.cells[2].text for row in listed.rows))
-
-    on_stage("live", view, look, size=(200, 60))
     assert glyphs == ["✗  ", "✗ ✓"]
 
 
@@ -179,25 +176,24 @@ def test_a_fork_stands_under_its_parent_and_the_best_first_if_wanted(library: Pa
 
 
 @pytest.mark.long
-def test_the_session_shown_is_in_sight_and_beside_live_words_for_clients_hide_none(tmp_path: Path) -> None:
+async def test_the_session_shown_is_in_sight_and_beside_live_words_for_clients_hide_none(
+    tmp_path: Path,
+) -> None:
     for number in range(30):
         sessions.make(tmp_path / f"one-{number:02}", rounds=1, clients=2)
     view = View(read(tmp_path / "one-29"), sessions_dir=tmp_path)
-
-    async def in_sight(pilot: Any, panel: Any) -> None:
-        await until(pilot, lambda: "one-29" in pilot.app.text())
-
-    async def lists_it(pilot: Any, panel: Any) -> None:
-        await until(pilot, lambda: "● one-29" in " ".join(pilot.app.text().split()))
-
-    _, text = on_stage("live", view, in_sight, size=(200, 60))
-    assert any("● " in line and "one-29" in line for line in text.splitlines())
-    on_stage("live", replace(view, filter="cnn2"), in_sight, size=(200, 60))
-    on_stage("sessions", view, lists_it, size=(80, 24))
+    async with staged("live", view, size=(200, 60)) as (app, pilot):
+        await until(pilot, lambda: "one-29" in app.text())
+        text = await settle(pilot)
+        assert any("● " in line and "one-29" in line for line in text.splitlines())
+    async with staged("live", replace(view, filter="cnn2"), size=(200, 60)) as (beside, pilot):
+        await until(pilot, lambda: "one-29" in beside.text())
+    async with staged("sessions", view, size=(80, 24)) as (listed, pilot):
+        await until(pilot, lambda: "● one-29" in " ".join(listed.text().split()))
 
 
 @pytest.mark.long
-def test_a_change_is_listed_once_and_moves_through_rounds_list_nothing(
+async def test_a_change_is_listed_once_and_moves_through_rounds_list_nothing(
     library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listings: list[int] = []
@@ -209,20 +205,17 @@ def test_a_change_is_listed_once_and_moves_through_rounds_list_nothing(
 
     monkeypatch.setattr(session_list, "present", lambda: datetime(2026, 1, 2, 12, tzinfo=UTC))
     view = View(read(library / "sessions" / "main"), sessions_dir=library / "sessions")
-
-    async def act(pilot: Any, panel: Any) -> None:
-        rows = panel.query_one(SessionList)
+    async with staged("sessions", view) as (app, pilot):
+        rows = app.panel.query_one(SessionList)
         monkeypatch.setattr(session_list, "grouped", counted)
         changed = (replace(rows.found[0], accuracy=0.123), *rows.found[1:])
         rows.post_message(SessionList.Listed(changed))
         await pilot.pause()
         assert listings == [len(changed)]
-        assert "12.3" in pilot.app.text()
-        panel.show(replace(view, round=1, client=1))
-        panel.show(replace(view, marked=(library / "sessions" / "main",)))
+        assert "12.3" in app.text()
+        app.panel.show(replace(view, round=1, client=1))
+        app.panel.show(replace(view, marked=(library / "sessions" / "main",)))
         assert len(listings) == 2  # the mark is in a row
-
-    on_stage("sessions", view, act)
 
 
 def test_ages_are_said_in_their_own_units() -> None:
@@ -254,13 +247,12 @@ def test_a_state_is_a_glyph_a_word_and_a_colour(view: View) -> None:
 
 
 @pytest.mark.long
-def test_the_preview_calls_a_session_open_only_if_it_is(view: View) -> None:
-    async def to_main(pilot: Any, panel: Any) -> None:
-        panel._list.put_cursor(view.run.folder)
-
+async def test_the_preview_calls_a_session_open_only_if_it_is(view: View) -> None:
     none = replace(view, run=SessionData(Path()))
     for seen, said in ((view, OPEN), (none, NONE_OPEN)):
-        _, text = on_stage("sessions", seen, to_main, size=(200, 60))
+        async with staged("sessions", seen, size=(200, 60)) as (app, pilot):
+            app.panel._list.put_cursor(view.run.folder)
+            text = await settle(pilot)
         assert said[:30] in text  # the sentence wraps
         assert text.count("session is open") == 1
 
@@ -276,13 +268,12 @@ def test_a_marked_session_has_a_glyph_that_is_no_states(view: View, at_home: Pat
         assert f"({mark};" in spelled(next(key.about for key in KEYS if key.argument == "mark"), glyphs)
 
 
-def test_the_cursor_previews_the_curve_and_the_settings_that_differ_from_the_one_shown(
+async def test_the_cursor_previews_the_curve_and_the_settings_that_differ_from_the_one_shown(
     view: View, at_home: Path
 ) -> None:
-    async def act(pilot: Any, panel: Any) -> None:
-        panel.query_one(SessionList).put_cursor(at_home / "base")
-
-    app, text = on_stage("sessions", view, act, size=(120, 40))
+    async with staged("sessions", view) as (app, pilot):
+        app.panel._list.put_cursor(at_home / "base")
+        text = await settle(pilot)
     preview = app.panel._preview
     curve, shown = preview._chart.figure.series
     assert (curve.name, shown.name) == ("base", "main")
@@ -293,15 +284,15 @@ def test_the_cursor_previews_the_curve_and_the_settings_that_differ_from_the_one
 
 
 @pytest.mark.long
-def test_a_session_with_a_damaged_ledger_is_not_finished_and_the_preview_says_why(tmp_path: Path) -> None:
+async def test_a_session_with_a_damaged_ledger_is_not_finished_and_the_preview_says_why(
+    tmp_path: Path,
+) -> None:
     broken, sound = (sessions.make(tmp_path / name, rounds=8, clients=2) for name in ("broken", "sound"))
     damage(broken)
-
-    async def act(pilot: Any, panel: Any) -> None:
-        panel.query_one(SessionList).put_cursor(broken)
-        await until(pilot, lambda: "damaged" in pilot.app.text())
-
-    app, text = on_stage("sessions", View(read(sound), sessions_dir=tmp_path), act, size=(80, 24))
+    async with staged("sessions", View(read(sound), sessions_dir=tmp_path), size=(80, 24)) as (app, pilot):
+        app.panel._list.put_cursor(broken)
+        await until(pilot, lambda: "damaged" in app.text())
+        text = await settle(pilot)
     (row,) = (row for row in app.panel._list.rows if row.key == broken)
     assert row.cells[2] == Cell("✗ damaged", "warning") and row.cells[5:8] == ("–", "–", "–")
     assert "ledger" in text and "Reading the session" not in text

@@ -9,7 +9,7 @@ import pytest
 from simulator.results.analysis.ledger import least_similar
 from simulator.results.analysis.run import SessionData
 from tests import sessions
-from tests.app.panels.stage import doing, on_stage, read, words
+from tests.app.panels.stage import after_each, on_stage, read, settle, staged, take, words
 from tui.app.charts.heatmap import cell_at
 from tui.app.view import Similarities, View, session_of
 
@@ -77,12 +77,12 @@ def test_a_pair_is_shown_by_name_over_rounds_and_by_depth(view: View) -> None:
 
 
 @pytest.mark.long
-def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(view: View) -> None:
+async def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(view: View) -> None:
     pairs = least_similar(view.run.ledger.whole.measured[-1].matrix("fc2"))
     shallow = least_similar(view.run.ledger.whole.measured[-1].matrix("conv2"))
     seen = []
-
-    async def act(pilot: Any, panel: Any) -> None:
+    async with staged("similarity", view) as (app, pilot):
+        panel = app.panel
         panel._map.put_cursor(*pairs[5])
         for steps in (
             ["least"],
@@ -93,26 +93,22 @@ def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(vie
             ["previous", "previous", "least"],
         ):
             panel._map.focus()
-            await doing(*steps)(pilot, panel)
+            await take(pilot, *steps)
             seen.append(panel._map.cursor)
-
-    on_stage("similarity", view, act)
     assert seen == [*pairs[:3], *pairs[:2], shallow[0]]
 
 
 @pytest.mark.long
-def test_by_depth_is_read_at_the_layer_chosen(view: View) -> None:
+async def test_by_depth_is_read_at_the_layer_chosen(view: View) -> None:
     cka = view.run.ledger.whole.measured[-1]
     for layers_up, pair in ((3, None), (1, (2, 6))):
         layer = cka.layers[-1 - layers_up]
-
-        async def choose(pilot: Any, panel: Any, steps: int = layers_up, pair: Any = pair) -> None:
+        async with staged("similarity", view) as (app, pilot):
             if pair is not None:
-                panel._map.put_cursor(*pair)
-            for _ in range(steps):
-                panel.action_previous()
-
-        _, text = on_stage("similarity", view, choose)
+                app.panel._map.put_cursor(*pair)
+            for _ in range(layers_up):
+                app.panel.action_previous()
+            text = await settle(pilot)
         depth = text[text.index("by depth") : text.index("over rounds" if pair is None else f" of {layer}─")]
         assert f"read at {layer}" in depth
         value = (
@@ -123,9 +119,10 @@ def test_by_depth_is_read_at_the_layer_chosen(view: View) -> None:
 
 @pytest.mark.long
 def test_the_scale_can_be_fitted_to_the_pairs_and_says_so(view: View) -> None:
-    titles: list[str] = []
-    sort = doing("sort", "sort", each=lambda panel: titles.append(panel._matrix.border_title))
-    _, text = on_stage("similarity", view, sort)
+    seen = after_each(
+        "similarity", view, ["sort"] * 2, lambda panel: (panel._matrix.border_title, panel.app.text())
+    )
+    titles, (_, text) = zip(*seen, strict=True)
     assert ["similar clients adjacent" in title for title in titles] == [True, False]
     assert "round 20: 0.490, scale 0–1─" in text and "mean 0.490" in text
     _, text = on_stage("similarity", view, ["scale"])
@@ -143,32 +140,25 @@ def on_cell(panel: Any, cell: tuple[int, int]) -> tuple[int, int]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("shown", ["similarity", "live"])
-def test_the_matrix_of_clients_that_were_drawn_selects_and_follows_those(
+async def test_the_matrix_of_clients_that_were_drawn_selects_and_follows_those(
     shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its three rows are clients 1, 3 and 5."""
     monkeypatch.setattr(sessions, "cka", lambda *_: CKA_OF_THREE)
     view = View(read(sessions.make(tmp_path / "s", rounds=5, clients=6)), sessions_dir=tmp_path)
-    rows_of_cursor, texts = [], list[str]()
-
-    async def click(pilot: Any, panel: Any) -> None:
-        await pilot.click(panel._map, offset=on_cell(panel, (1, 0)))
+    async with staged(shown, view) as (app, pilot):
+        await pilot.click(app.panel._map, offset=on_cell(app.panel, (1, 0)))
         await pilot.pause()
-        texts.append(pilot.app.text())
-        panel.show(replace(view, client=5))
+        assert "client 3 cnn4 × client 1 cnn2: " in app.text()
+        app.panel.show(replace(view, client=5))
         await pilot.pause()
-        rows_of_cursor.append(panel._map.cursor[0])
-
-    app, _ = on_stage(shown, view, click)
-    assert 3 in app.selected and 1 not in app.selected
-    assert "client 3 cnn4 × client 1 cnn2: " in texts[0]
-    assert rows_of_cursor == [2]
+        assert app.panel._map.cursor[0] == 2
+        await settle(pilot)
+        assert 3 in app.selected and 1 not in app.selected
 
 
 @pytest.mark.long
 def test_the_layer_keys_go_shallower_and_deeper_and_stop_at_the_ends(view: View) -> None:
-    seen: list[str] = []
     steps = ("previous", "previous", "previous", "previous", "next")
-    note = doing(*steps, each=lambda panel: seen.append(panel._matrix.border_title.split()[2].rstrip(",")))
-    on_stage("similarity", view, note)
-    assert seen == ["fc1", "conv2", "conv1", "conv1", "conv2"]
+    titles = after_each("similarity", view, steps, lambda panel: panel._matrix.border_title)
+    assert [title.split()[2].rstrip(",") for title in titles] == ["fc1", "conv2", "conv1", "conv1", "conv2"]

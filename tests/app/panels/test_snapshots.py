@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import sessions
-from tests.app.panels.stage import FRAME_ROWS, on_stage, pictures, read
+from tests.app.panels.stage import FRAME_ROWS, on_stage, read, settle, staged
 from tui.app.panels import PANELS
 from tui.app.view import Embeddings, View, session_of
 
@@ -43,16 +43,20 @@ def check(name: str, text: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("panel", PANELS)
-def test_a_panel_holds_at_every_size_and_in_an_earlier_round(panel: str, at_home: Path) -> None:
-    check(f"{panel}-120x40", on_stage(panel, view_of(at_home), size=MIDDLE)[1])
-    check(f"{panel}-120x40-round7", on_stage(panel, view_of(at_home, round=7), size=MIDDLE)[1])
-    for size, text in pictures(panel, view_of(at_home), (*SIZES, *BETWEEN)).items():
-        if size in SIZES:
-            check(f"{panel}-{size[0]}x{size[1]}", text)
-        lines = text.splitlines()
-        assert len(lines) == size[1] - FRAME_ROWS
-        assert max(map(len, lines)) <= size[0]
-        assert sum(bool(line.strip()) for line in lines) >= 6
+async def test_a_panel_holds_at_every_size_and_in_an_earlier_round(panel: str, at_home: Path) -> None:
+    for name, round in (("120x40", None), ("120x40-round7", 7)):
+        async with staged(panel, view_of(at_home, round=round), size=MIDDLE) as (_, pilot):
+            check(f"{panel}-{name}", await settle(pilot))
+    async with staged(panel, view_of(at_home), size=SIZES[0]) as (_, pilot):
+        for size in (*SIZES, *BETWEEN):
+            await pilot.resize_terminal(size[0], size[1] - FRAME_ROWS)
+            text = await settle(pilot)
+            if size in SIZES:
+                check(f"{panel}-{size[0]}x{size[1]}", text)
+            lines = text.splitlines()
+            assert len(lines) == size[1] - FRAME_ROWS
+            assert max(map(len, lines)) <= size[0]
+            assert sum(bool(line.strip()) for line in lines) >= 6
 
 
 @pytest.mark.long
