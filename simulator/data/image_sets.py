@@ -152,7 +152,7 @@ class FashionMNIST(PublishedDataset):
             for name, md5 in Reader.resources
         ]
 
-    check = Dataset.check  # that they are there, from wherever they come, gzipped or not
+    check = Dataset.check  # by loading: Debian packages other files than the published ones
 
     def load(self, folder: Path) -> ImageSet:
         files = self.files(folder)
