@@ -372,14 +372,15 @@ def import_federation(
     files that cannot be read.
     """
     from simulator.base.errors import DataError
-    from simulator.data.other_tools import convert
+    from simulator.data.other_tools import FILES, convert
 
     found = convert(Path(folder), Path(target), kind, unpickle, split)
+    files = [Path(target) / name for name in FILES]
     try:
-        said = report(Path(target) / "samples.npz")
+        said = report(files[0])
     except DataError:
-        for file in ("samples.npz", "clients.json"):
-            (Path(target) / file).unlink()
+        for file in files:
+            file.unlink()
         raise
     said["clients"], said["notes"] = found.sizes(), [*found.notes, *said["notes"]]
     said["left_out"] = {**found.left_out, **said["left_out"]}

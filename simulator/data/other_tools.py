@@ -65,6 +65,10 @@ class Federation:
         return {name: len(y) + count for name, (_, y), count in parts}
 
 
+FILES = ("samples.npz", "clients.json")
+"""What an import writes: the samples with their labels, and the indices of each client."""
+
+
 def convert(
     folder: Path, target: Path, kind: str | None = None, unpickle: bool = False, split: str | None = None
 ) -> Federation:
@@ -88,7 +92,7 @@ def convert(
         raise DataError(
             f"{folder} has {len(y):,} samples, more than a partition can list. Import a part of it."
         )
-    files = target / "samples.npz", target / "clients.json"
+    files = [target / name for name in FILES]
     try:
         target.mkdir(parents=True, exist_ok=True)
         arrays: dict[str, Any] = {found.kind: x, "labels": y, **found.facts}

@@ -7,7 +7,7 @@ Server state: `generator/…`, which makes features [K] of a class and noise; `a
 state: none beside the model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -18,8 +18,7 @@ from torch.nn import functional as F
 
 from simulator.base.sections import Choice, Log, MethodConfig
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods import COUNTS_FULLY, Aggregated, Card, Method, Uplink, register
-from simulator.methods.lg_fedavg import LGFedAvg
+from simulator.methods import COUNTS_FULLY, Aggregated, Card, Method, Uplink, needs, register
 from simulator.methods.means import divergence, sample_shares, weighted_sum
 from simulator.models.federation import ClientInfo
 from simulator.training import optimizer
@@ -82,7 +81,7 @@ class Generator(nn.Module):
 
 
 @register("fedgen")
-class FedGen(LGFedAvg):
+class FedGen(Method):
     """The server learns which features the clients' heads assign to a class. Heads learn from such features."""
 
     card = Card(
@@ -96,6 +95,9 @@ class FedGen(LGFedAvg):
     )
     config: FedGenConfig
 
+    def unmet_need(self) -> str | None:
+        return needs.same_head(self.federation)
+
     def server_networks(self) -> Mapping[str, nn.Module]:
         width = self.federation.architecture_of(self.federation.clients[0]).num_features
         config, classes = self.config, self.federation.num_classes
@@ -105,7 +107,11 @@ class FedGen(LGFedAvg):
         classes, clients = self.federation.num_classes, len(self.federation.clients)
         counted = {"counts": torch.zeros(clients, classes), "labels": torch.zeros(classes)}
         adam = named("adam", optimizer.moments("adam", self.server_networks()))
-        return Method.init_server(self) | adam | super().init_server() | counted
+        head = named("head", of_module(self.federation.shared_head()))
+        return super().init_server() | adam | head | counted
+
+    def adopts(self) -> Collection[str]:
+        return ("head",)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         """The head. Once the generator has been trained, also the generator and p̂. Uncounted clients get `asked`."""

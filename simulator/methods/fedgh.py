@@ -4,7 +4,7 @@ Server state: `head/weight` [C, K], the global header θ. By default, it has no 
 Table 3 shows, and each client keeps its own bias. `bias` adds `head/bias` [C]. Client state: only the model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from simulator.base.sections import Choice, Log, MethodConfig
 from simulator.base.tensors import Tensors, named, of_module, part
-from simulator.methods import COUNTS_FULLY, Aggregated, Card, Uplink, register
-from simulator.methods.lg_fedavg import LGFedAvg
+from simulator.methods import COUNTS_FULLY, Card, Method, Uplink, needs, register
 from simulator.methods.means import mean_cross_entropy, row_weights, rows_of, rows_sent, shuffled
+from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase
 from simulator.training.trainer import CentralServer
@@ -34,7 +34,7 @@ class FedGHConfig(MethodConfig, space={"eta_theta": Log(0.001, 0.5), "server_epo
 
 
 @register("fedgh")
-class FedGH(LGFedAvg):
+class FedGH(Method):
     """The server trains one header on the clients' class-averaged representations. Every client uses it."""
 
     card = Card(
@@ -49,9 +49,18 @@ class FedGH(LGFedAvg):
     )
     config: FedGHConfig
 
+    def unmet_need(self) -> str | None:
+        return needs.same_head(self.federation)
+
     def init_server(self) -> Tensors:
         head = of_module(self.federation.shared_head())
         return named("head", head if self.config.bias else {"weight": head["weight"]})
+
+    def adopts(self) -> Collection[str]:
+        return ("head",)
+
+    def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
+        return dict(server)
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
         local.nets.model.head.load_state_dict(part(payload, "head"), strict=False)  # eq. 5
@@ -59,9 +68,6 @@ class FedGH(LGFedAvg):
     def uplink(self, local: LocalClient) -> Tensors:
         representations, labels = local.class_means()  # LARs, eq. 3
         return {"features": representations, "labels": labels}
-
-    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return Aggregated(dict(server), {})
 
     def server_networks(self) -> Mapping[str, nn.Module]:
         head = self.federation.architecture_of(self.federation.clients[0]).head

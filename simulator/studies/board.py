@@ -256,7 +256,10 @@ def _rows(listed: Trials, method: str, points: Mapping[str, PointCell]) -> list[
 
 @dataclass(frozen=True)
 class BoardRow:
-    """A setting. cells: by seed; the rest: over seeds. interval: Student's 95 %. costs: means, to the board's round."""
+    """A setting. cells: by seed; the rest: over seeds. interval: Student's 95 %.
+
+    costs: means, to the board's round, of those that are known.
+    """
 
     label: str
     method: str

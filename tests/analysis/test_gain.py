@@ -113,6 +113,12 @@ def test_the_smallest_p_of_wilcoxons_test_counts_only_pairs_that_differ() -> Non
     assert note == "Wilcoxon's test ignores pairs of equal means. With 1 other, its smallest p value is 1."
 
 
+def test_more_pairs_than_a_float_has_powers_of_two_have_their_remarks() -> None:
+    found = gains(STUDY, "method", test="wilcoxon")
+    many = replace(found, rows=tuple(replace(row, unequal=2000) for row in found.rows))
+    assert "With 2000 others, its smallest p value is 0." in many.remarks()[-1]
+
+
 def test_holm_by_hand() -> None:
     """Of four, the smallest is multiplied by 4, the next by 3, and so on; none falls below the one before it."""
     assert holm([0.04, 0.01, 0.03, 0.5]) == approx([0.09, 0.04, 0.09, 0.5])  # 3 · 0.03 exceeds 2 · 0.04

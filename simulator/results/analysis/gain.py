@@ -171,20 +171,24 @@ class GainTable(TextTable[GainRow]):
         return chosen_columns(shown, self.chosen)
 
     def remarks(self) -> list[str]:
-        signs = " ".join(column.name for column in self.columns()) + "[" * self.has("[")
+        shown = " ".join(column.name for column in self.columns())
         of = "of the last round" if self.last == 1 else f"over the last {self.last} rounds"
-        gained = f"A gain is a client's test accuracy less its accuracy under {self.baseline}, {of}."
-        shares = "benefit and harm are the shares of clients that gain and that lose, means over n sessions."
-        worst = "the mean gain of the tenth of the clients with the lowest gains, at least one client."
-        interval = "[low, high] is the 95 % interval of the mean over n seeds (Student's t, paired)."
-        sizes = "fewest, middle, most samples: thirds of the clients by number of training samples."
         pairs = min((row.unequal for row in self.rows), default=0)
-        others, smallest = f"{pairs} other{'s' * (pairs != 1)}", f"{min(1.0, 2 / 2**pairs):g}"
-        ignored = f"ignores pairs of equal means. With {others}, its smallest p value is {smallest}."
-        explained = {"benefit": shares, "harm": shares, "worst 10 %": f"worst 10 %: {worst}", "[": interval}
-        explained |= dict.fromkeys(SIZES, sizes) | {"p (wilcoxon": f"Wilcoxon's test {ignored}"}
-        said = dict.fromkeys(text for sign, text in explained.items() if sign in signs)
-        return [*self.notes, gained, *said]
+        smallest = f"With {pairs} other{'s' * (pairs != 1)}, its smallest p value is {min(1.0, 2.0 ** (1 - pairs)):g}."
+        sizes = any(name in shown for name in SIZES)
+        sentences = {
+            f"A gain is a client's test accuracy less its accuracy under {self.baseline}, {of}.": True,
+            "benefit and harm are the shares of clients that gain and that lose, means over n sessions.": (
+                "benefit" in shown or "harm" in shown
+            ),
+            "worst 10 %: the mean gain of the tenth of the clients with the lowest gains, at least one client.": (
+                "worst 10 %" in shown
+            ),
+            "[low, high] is the 95 % interval of the mean over n seeds (Student's t, paired).": self.has("["),
+            "fewest, middle, most samples: thirds of the clients by number of training samples.": sizes,
+            f"Wilcoxon's test ignores pairs of equal means. {smallest}": "p (wilcoxon" in shown,
+        }
+        return [*self.notes, *(sentence for sentence, applies in sentences.items() if applies)]
 
     def fields(self, row: GainRow) -> Iterator[tuple[str, Any]]:
         """All that a row has, by name; gains and shares 0…1."""

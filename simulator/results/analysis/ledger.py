@@ -71,10 +71,11 @@ class CkaMeasurement:
 
     def between(self, one: int, other: int, layer: str) -> float:
         """CKA of two clients; NaN where they were not compared."""
-        matrix, clients = self.matrix(layer), self.clients
-        if not matrix.size or one not in clients or other not in clients:
+        rows, clients = self.cka["matrix"].get(layer, []), self.clients
+        if not rows or one not in clients or other not in clients:
             return float("nan")
-        return float(matrix[clients.index(one), clients.index(other)])
+        value = rows[clients.index(one)][clients.index(other)]
+        return float("nan") if value is None else float(value)
 
     @property
     def whom(self) -> str:

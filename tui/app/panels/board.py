@@ -194,8 +194,7 @@ def facts(board: Board, row: BoardRow, seed: int) -> list[Fact]:
         found.append((f"Δ vs {board.baseline}", said))
     elif board.baseline and row.method != board.baseline:
         found.append((f"Δ vs {board.baseline}", "no pair yet: both sessions of a seed need an accuracy"))
-    known = ((cost, each) for cost, each in row.costs.items() if cost in COST_TEXTS and each == each)
-    if costs := [COST_TEXTS[cost](each) for cost, each in known]:
+    if costs := [COST_TEXTS[cost](each) for cost, each in row.costs.items() if cost in COST_TEXTS]:
         found.append(("cost", f"{', '.join(costs)} per seed{when}"))
     if row.paper:
         values = dict.fromkeys(f"{_printed(each.accuracy)} ({each.place})" for each in row.paper)
@@ -358,7 +357,7 @@ class StudyBoard(Container):
 
     def _costs(self) -> tuple[Cost, ...]:
         rows = self._board.rows if self._board else ()
-        known = {cost for row in rows for cost, value in row.costs.items() if value == value}
+        known = {cost for row in rows for cost in row.costs}
         return tuple(each for each in (*COSTS, *SIMULATED) if each in known) or ("bytes",)
 
     def _draw(self) -> None:
@@ -463,7 +462,7 @@ def tradeoff(board: Board, cost: Cost, chosen: str = "") -> TradeoffFigure:
     known = {
         row.label: (row.costs[cost], row.accuracy.mean)
         for row in board.rows
-        if row.accuracy is not None and row.costs.get(cost, float("nan")) == row.costs.get(cost)
+        if row.accuracy is not None and cost in row.costs
     }
     front, unit, one = pareto_front(known), str(cost), 1
     if cost == "bytes":
